@@ -20,7 +20,7 @@ const OF_MACHINE = /^ {2}(\w+): .+,$/gm;
 const source = readFileSync(SOURCE, "utf8");
 const membersOf = (name) => new RegExp(`const ${name} = \\{\\n(.*?)\\n\\}`, "s").exec(source)[1];
 const ownNames = new Map([...membersOf("tenantLimitNames").matchAll(TENANT)].map(([, own, limit]) => [limit, own]));
-const ofMachine = new Set([...membersOf("limitsOfMachine").matchAll(OF_MACHINE)].map(([, name]) => name));
+const ofMachine = new Set([...membersOf("machineLimits").matchAll(OF_MACHINE)].map(([, name]) => name));
 
 const variable = (name) => `BERTH_${name.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`;
 

@@ -1,8 +1,9 @@
 // docs/requirements.md and the titles of tests tell the same: each id at the beginning or the end of a title is on the
 // page, and each entry of the page links exactly the files whose tests carry its id, at least one of them in `npm test`,
-// or says why there is no test. Each claim of docs/security.md names tests that exist, at least one of them in `npm test`.
-// `--write` writes the links anew, as after a move of tests.
+// or says why there is no test. Each claim of docs/security.md has tests in scripts/security-tests.json, at least one of
+// them in `npm test`, and docs/security-tests.md lists them. `--write` updates the links and that page.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { format } from "oxfmt";
 
 const PAGE = "docs/requirements.md";
 const ID = String.raw`(?:[CJPST]\d{1,2}(?:\.\d{1,2})?)`;
@@ -54,13 +55,41 @@ for (const [id, of] of files)
   if (!seen.has(id)) faults.push(`${id} stands in ${[...of].join(", ")}, and not on the page`);
 
 const SECURITY = "docs/security.md";
-for (const [row] of readFileSync(SECURITY, "utf8").matchAll(/^\|.*\|$/gm)) {
-  const [claim, , tests = ""] = row.slice(1, -1).split("|");
-  if (claim.trim() === "claim" || /^ *-+ *$/.test(claim)) continue;
-  const names = [...tests.matchAll(/`(support\/[\w.-]+|[\w./-]+\.test)`/g)].map(([, name]) => name);
-  const missing = names.filter((name) => !existsSync(`test/${name}.ts`));
-  if (missing.length === 0 && names.some((name) => /(?<!\.extended)\.test$/.test(name))) continue;
-  console.error(`${SECURITY}, ${JSON.stringify(claim.trim())}: ${missing.join(", ") || "no test of npm test"}`);
+const SECURITY_TESTS = "docs/security-tests.md";
+const CLAIM_TESTS = "scripts/security-tests.json";
+/** A heading of a group of claims, or a claim with its id. */
+const CLAIM = /^### .*$|^- `([\w-]+)` \*\*([^]*?)\*\*/gm;
+
+const claims = readFileSync(SECURITY, "utf8").split("\n## What is not claimed\n")[0];
+const claimTests = new Map(Object.entries(JSON.parse(readFileSync(CLAIM_TESTS, "utf8"))));
+const securityFaults = [];
+const linked = (name) => (name.startsWith("npm ") ? `\`${name}\`` : `[${name}](../test/${name}.ts)`);
+const listed = Array.from(claims.matchAll(CLAIM), ([heading, id, claim]) => {
+  if (id === undefined) return `\n${heading}\n`;
+  const names = claimTests.get(id) ?? [];
+  claimTests.delete(id);
+  const missing = names.filter((name) => !name.startsWith("npm ") && !existsSync(`test/${name}.ts`));
+  if (missing.length > 0) securityFaults.push(`${id} names tests that do not exist: ${missing.join(", ")}`);
+  if (!names.some((name) => /(?<!\.extended)\.test$/.test(name))) securityFaults.push(`${id} has no test in npm test`);
+  return `- \`${id}\` ${claim.replaceAll(/\s+/g, " ")}\n  Tests: ${names.map(linked).join(", ")}`;
+});
+for (const id of claimTests.keys()) securityFaults.push(`${id} is not a claim of ${SECURITY}`);
+const options = JSON.parse(readFileSync(".oxfmtrc.json", "utf8"));
+const { code: securityTests } = await format(
+  SECURITY_TESTS,
+  `# Security tests
+
+The tests that attack each claim of the [threat model](security.md). Generated from \`${CLAIM_TESTS}\`: edit that file, then run
+\`node scripts/check-requirements.mjs --write\`.
+${listed.join("\n")}
+`,
+  options,
+);
+for (const fault of securityFaults) console.error(`${CLAIM_TESTS}: ${fault}`);
+if (securityFaults.length > 0) process.exitCode = 1;
+if (process.argv.includes("--write")) writeFileSync(SECURITY_TESTS, securityTests);
+else if (!existsSync(SECURITY_TESTS) || readFileSync(SECURITY_TESTS, "utf8") !== securityTests) {
+  console.error(`${SECURITY_TESTS} is out of date: run node scripts/check-requirements.mjs --write.`);
   process.exitCode = 1;
 }
 

@@ -2,6 +2,7 @@
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import ts from "typescript";
+import { generatedWords, pages, words } from "./doc-words.mjs";
 
 const tracked = execFileSync("git", ["ls-files"], { encoding: "utf8", maxBuffer: 2 ** 24 })
   .split("\n")
@@ -23,15 +24,7 @@ function codeIn(folder) {
   return { files: files.length, lines, tokens };
 }
 
-const words = (text) => text.split(/\s+/).filter(Boolean).length;
-
-const pages = tracked.filter((file) => /^docs\/.*\.md$/.test(file) || file === "README.md");
-const GENERATED = /<!-- generated:[^]*?<!-- \/generated -->/;
-const generated = pages.map((page) => {
-  const text = read(page);
-  if (page === "docs/requirements.md") return words(text);
-  return words(GENERATED.exec(text)?.[0] ?? "");
-});
+const generated = pages.map((page) => generatedWords(page, read(page)));
 const all = pages.map((page) => words(read(page)));
 const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
 

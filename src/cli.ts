@@ -1,8 +1,6 @@
 #!/usr/bin/env node
 import cluster from "node:cluster";
 import { Command, Option } from "commander";
-import { AUDIT_KINDS } from "./audit/audit-entry.ts";
-import { OUTCOMES } from "./audit/filter.ts";
 import { environmentOf, folderToServe } from "./commands/environment.ts";
 import { makeConsolePrintable } from "./commands/print.ts";
 import { run } from "./commands/run.ts";
@@ -114,34 +112,6 @@ program
   .action(async (paths, options) => run((await import("./commands/dev-paths.ts")).devPaths(paths, options)));
 
 program
-  .command("call")
-  .description("Call a tool of a running Berth and print its result.")
-  .argument("<method>", "server.tool")
-  .argument("[arguments...]", "name=value, --name value, or JSON (default: one JSON object on standard input)")
-  .option("--url <address>", "address of Berth (BERTH_URL; default: the folder's berth dev, or http://127.0.0.1:7420)")
-  .option("--json", "print its events and its exact result as NDJSON")
-  .option("--answers <json>", "answers to the tool's questions, as an object by key")
-  .allowUnknownOption()
-  .addHelpText(
-    "after",
-    [
-      "",
-      "Pass an argument that has the name of an option as name=value: url=https://example.com.",
-      "Questions of the tool are asked at the terminal; without a terminal, each gets its default answer.",
-      "The outcome envelope, by which tools ask questions, is transitional; see docs/outcomes.md.",
-      "",
-      "If Berth requires a token, set BERTH_TOKEN, or BERTH_TOKEN_FILE to a file that contains it.",
-      "",
-      "Exit codes: 0 success, 1 the tool failed or needs an answer, 2 it could not be called.",
-    ].join("\n"),
-  )
-  .addHelpText(
-    "after",
-    examples("berth call hello.greet name=Ada times=2", `berth call hello.greet '{"name":"Ada"}' --json`),
-  )
-  .action(async (method, words, options) => run((await import("./commands/call.ts")).call(method, words, options)));
-
-program
   .command("boot")
   .description("Build the boot image if its sources have changed.")
   .option("--from <folder>", "folder of sources (default: reference_templates)")
@@ -202,15 +172,6 @@ program
   .action(async (server, options) => run((await import("./commands/grant.ts")).grant(server, options)));
 
 program
-  .command("collect")
-  .description("Delete unreferenced packages, content and compiled code; works while Berth runs.")
-  .option("--tenant <name>", "only this tenant (default: all)")
-  .option("--dry-run", "only report what would be deleted")
-  .option("--json", "print the result as JSON")
-  .option(...dataOption)
-  .action(async (options) => run((await import("./commands/collect.ts")).collect(options)));
-
-program
   .command("restore")
   .description("Restore a backup; the replaced store is kept. Works while Berth runs.")
   .argument("<file>", "file written by berth backup")
@@ -233,44 +194,12 @@ async function serveOnce(path: string | undefined, given: ServeOptions): Promise
   return (await import("./commands/serve.ts")).serve(options);
 }
 
-addAuditCommands();
 addPackageCommands();
-addSecretCommands();
 addTenantCommands();
 for (const { commands } of features) commands?.(program, { run, withStore, dataOption });
 addTokenCommands();
 
 await program.parseAsync();
-
-/** `berth audit` and `berth audit verify` (docs/audit.md), while Berth serves or not. */
-function addAuditCommands(): void {
-  const audit = program
-    .command("audit")
-    .description("Search the audit log: edits, approvals, secrets, tokens, tenants, logins and calls.")
-    .option("--tenant <name>", "only this tenant")
-    .addOption(new Option("--kind <kind>", "only this kind").choices(AUDIT_KINDS))
-    .option("--server <name>", "only this server")
-    .option("--tool <name>", "only calls of tools with this name")
-    .option("--principal <id>", "only this token or user, such as token:1a2b3c4d5e")
-    .addOption(new Option("--outcome <outcome>", "only records with this outcome").choices(OUTCOMES))
-    .option("--since <time>", "time such as 2026-11-22T08:00Z, or age: 30m, 12h, 7d")
-    .option("--until <time>", "time or age, as for --since")
-    .option("--limit <number>", "maximum number of records, newest first (default: 50)")
-    .option("--format <format>", "text, or json with one object per line (default: text on a terminal, else json)")
-    .option(...dataOption)
-    .action(async (options) => run((await import("./commands/audit.ts")).searchAudit(options)));
-
-  audit
-    .command("verify")
-    .description("Verify that no record of the log was changed or removed, and print its head.")
-    .option("--head <head>", "head printed by an earlier verify, which the log must still contain")
-    .option("--json", "print the result as JSON")
-    .option(...dataOption)
-    // The parent command takes --data, too, before or after the name of this one.
-    .action(async (_own, command: Command) =>
-      run((await import("./commands/audit.ts")).verifyAudit(command.optsWithGlobals())),
-    );
-}
 
 /**
  * `berth packages …` (docs/packages.md): the npm packages that definitions may import. A running Berth on the same data
@@ -318,45 +247,6 @@ function addPackageCommands(): void {
   changing(packages.command("restore").description("Restore an earlier set of packages."))
     .argument("<cid>", "CID as in the history")
     .action(async (cid: string, options) => run((await load()).restorePackages(cid, options)));
-}
-
-/**
- * `berth secret set|list|delete|rotate` (docs/secrets.md). A running Berth on the same data sees changes within a
- * second.
- */
-function addSecretCommands(): void {
-  const tenantOption = ["--tenant <name>", "tenant of the secrets", "default"] as const;
-  const secret = program.command("secret").description("Manage secret values for servers; values are never shown.");
-
-  secret
-    .command("set")
-    .description("Set a secret; the value is typed without echo, or read from standard input.")
-    .argument("<name>", "name as declared by entries, such as API_TOKEN")
-    .option(...tenantOption)
-    .option(...dataOption)
-    .action(async (name, options) => run((await import("./commands/secret.ts")).setSecret(name, options)));
-
-  secret
-    .command("list")
-    .description("List secrets, when they changed, and which servers declare them.")
-    .option(...tenantOption)
-    .option(...dataOption)
-    .option("--json", "print them as JSON")
-    .action(async (options) => run((await import("./commands/secret.ts")).listSecrets(options)));
-
-  secret
-    .command("delete")
-    .description("Delete a secret.")
-    .argument("<name>")
-    .option(...tenantOption)
-    .option(...dataOption)
-    .action(async (name, options) => run((await import("./commands/secret.ts")).deleteSecret(name, options)));
-
-  secret
-    .command("rotate")
-    .description("Encrypt the secrets of all tenants with a new key; works while Berth runs.")
-    .option(...dataOption)
-    .action(async (options) => run((await import("./commands/secret.ts")).rotateSecrets(options)));
 }
 
 /** `berth tenant …` (docs/tenants.md). A running Berth on the same data sees changes within a second. */

@@ -18,7 +18,7 @@ import { withoutServiceLinks } from "./service-links.ts";
 /** The root of the package: the folder with `boot/`, `reference_templates/` and `dist/`. */
 export const packageRoot = fileURLToPath(new URL("../../", import.meta.url));
 
-/** Set where Berth's commands are bundled into one file without a package beside it. */
+/** Defined if Berth's commands are bundled into one file without a package next to it. */
 declare const BERTH_VERSION: string | undefined;
 
 export function packageVersion(): string {
@@ -31,47 +31,40 @@ export interface Config {
   readonly host: string;
   /** 0 lets the system choose. */
   readonly port: number;
-  /** Folder of the store, unless that is in `database`. */
+  /** Folder of the store, unless `database` is set. */
   readonly dataDir: string;
-  /** The Postgres that has the store, as a connection URI; a secret. Undefined for SQLite in the data folder. */
+  /** Connection URI of the Postgres database with the store; a secret. Undefined for SQLite in the data folder. */
   readonly database: string | undefined;
-  /** Where it was read from. */
+  /** The file from which it was read. */
   readonly databaseFile: string | undefined;
-  /** Where nodes of other machines reach this one, if they do; with any port for 0. */
+  /** Address at which nodes on other machines reach this one, if any; port 0 stands for any port. */
   readonly nodeAddress: { readonly host: string; readonly port: number } | undefined;
   /** Folder of the boot image. */
   readonly imageDir: string;
   readonly image: "default" | "readonly";
-  /** `auto` takes `sandboxed` where the probe succeeds, else `trusted` for the default tenant. */
+  /** `auto` selects `sandboxed` if the probe succeeds, else `trusted` for the default tenant. */
   readonly guests: "auto" | "sandboxed" | "trusted";
-  /** Host names that a request may carry besides loopback ones; for a service behind a proxy. */
+  /** Host names that a request may carry in addition to loopback ones; for a service behind a proxy. */
   readonly allowedHosts: readonly string[];
-  /** Origins, besides Berth's own, whose pages may call MCP endpoints, as browsers name them. */
+  /** Origins, in addition to Berth's own, whose pages may call MCP endpoints, in the form that browsers send. */
   readonly allowedOrigins: readonly string[];
-  /**
-   * Scheme and host by which clients reach Berth through a proxy, as `https://mcp.example.com`; undefined without one.
-   */
+  /** Scheme and host at which clients reach Berth through a proxy, such as `https://mcp.example.com`. */
   readonly publicUrl: string | undefined;
-  /** `required`: requests without a token are refused. `open`: nobody is asked, which is for this machine alone. */
+  /** `required`: requests without a token are refused. `open`: no authentication, for local use only. */
   readonly access: "open" | "required";
-  /** The operator's own token, good for everything of all tenants; a secret. */
+  /** The operator's own token, with all rights to all tenants; a secret. */
   readonly adminToken: string | undefined;
-  /**
-   * The issuers whose access tokens the tenant `default` accepts, unless it has settings of its own; each as it was
-   * set.
-   */
+  /** The issuers whose access tokens the tenant `default` accepts, unless it has its own settings; not parsed yet. */
   readonly oauth: {
     readonly issuer: string | undefined;
     readonly audience: string | undefined;
     readonly scopes: string | undefined;
-    /** Addresses that are not public but may be those of tenants' issuers nevertheless. */
+    /** Addresses that are not public but allowed for issuers of tenants. */
     readonly privateIssuers: string | undefined;
   };
-  /**
-   * Where the keys are that seal secrets, and what clients carry; without either, Berth makes its own in the data folder.
-   */
-  readonly secretKeys: GivenKeys;
-  readonly sealKeys: GivenKeys;
+  /** Keys that seal secrets, and state that clients carry; by default, Berth generates its own in the data folder. */
+  readonly secretKeys: KeySource;
+  readonly sealKeys: KeySource;
   /** Hosts of private networks that servers may reach if their entries list them. */
   readonly privateHosts: string | undefined;
   /** Tenants other than `default` whose servers may start upstream programs, outside the sandbox. */
@@ -80,40 +73,40 @@ export interface Config {
   readonly tenantPackages: "all" | readonly string[];
   /** Folders of the machine that entries may name. */
   readonly folders: readonly DeclaredFolder[];
-  /** Where npm packages of tenants come from. */
+  /** The registry from which tenants' npm packages come. */
   readonly registry: RegistryConfig;
-  /** `all` records calls, too, in the audit log; `changes` only changes and sign-ins. */
+  /** `all` also records calls in the audit log; `changes` only changes and sign-ins. */
   readonly audit: "all" | "changes";
-  /** Users of Berth without a token may also have it start upstream programs. */
+  /** Callers without a token may also start upstream programs. */
   readonly upstreamPrograms: boolean;
-  /** Callers are told the file, line and column at which a function threw. */
+  /** Callers receive the file, line and column at which a function threw. */
   readonly errorLocations: boolean;
   readonly logLevel: string;
-  /** Processes that serve at one address, each a whole Berth; 0 for one without a supervisor. */
+  /** Processes that serve at one address, each a complete Berth; 0 for a single one without a supervisor. */
   readonly workers: number;
   /** Offers the server `explore`, which starts any program that its caller names. */
   readonly explore: boolean;
   readonly limits: Limits;
 }
 
-interface GivenKeys {
+interface KeySource {
   readonly file: string | undefined;
   /** A secret. */
   readonly text: string | undefined;
 }
 
 export interface RegistryConfig {
-  /** Its address, with a slash at the end. */
+  /** Its address, with a trailing slash. */
   readonly url: string;
-  /** Sent to the registry and nobody else; a secret. */
+  /** Sent only to the registry; a secret. */
   readonly token: string | undefined;
-  /** Where it was read from. */
+  /** The file from which it was read. */
   readonly tokenFile?: string | undefined;
   /** Other origins to which it may redirect for tarballs. */
   readonly tarballOrigins: readonly string[];
 }
 
-/** The name under which the server `explore` is served. */
+/** The name of the server `explore`. */
 export const EXPLORE = "explore";
 
 const choices = {
@@ -125,10 +118,7 @@ const choices = {
   logLevel: ["trace", "debug", "info", "warn", "error", "fatal", "silent"],
 } as const;
 
-/**
- * Decides the configuration from the environment and the command line's overrides. Throws `config_invalid` with every
- * problem at once.
- */
+/** Reads the configuration. Throws `config_invalid` with all problems. */
 export function readConfig(environment: NodeJS.ProcessEnv, overrides: Partial<Config> = {}): Config {
   const env = withoutServiceLinks(environment);
   const problems: string[] = [];
@@ -165,10 +155,10 @@ export function readConfig(environment: NodeJS.ProcessEnv, overrides: Partial<Co
     return "required";
   };
 
-  const asked = overrides.access ?? access();
+  const accessMode = overrides.access ?? access();
   const audit = (): Config["audit"] => {
-    // Where no token is required, the record of a call could not say whose it was.
-    const value = env["BERTH_AUDIT"] || (asked === "required" ? "all" : "changes");
+    // If no token is required, the record of a call could not say who called.
+    const value = env["BERTH_AUDIT"] || (accessMode === "required" ? "all" : "changes");
     if (value === "all" || value === "changes") return value;
     problems.push(`BERTH_AUDIT must be all or changes, not "${value}"`);
     return "all";
@@ -202,7 +192,7 @@ export function readConfig(environment: NodeJS.ProcessEnv, overrides: Partial<Co
     return undefined;
   };
 
-  const keys = (variable: string): GivenKeys => given(env, variable, "key", problems);
+  const keys = (variable: string): KeySource => readSource(env, variable, "key", problems);
 
   const tenants = (variable: string): "all" | readonly string[] => {
     const text = env[variable] || "off";
@@ -241,7 +231,7 @@ export function readConfig(environment: NodeJS.ProcessEnv, overrides: Partial<Co
       .filter(Boolean),
     allowedOrigins: allowedOrigins(),
     publicUrl: publicUrl(),
-    access: asked,
+    access: accessMode,
     adminToken: adminToken(),
     oauth: {
       issuer: env["BERTH_OAUTH_ISSUER"] || undefined,
@@ -268,7 +258,7 @@ export function readConfig(environment: NodeJS.ProcessEnv, overrides: Partial<Co
 
   if (!isLoopback(config.host) && config.access === "open") {
     problems.push(
-      `the host ${config.host} is reachable from other machines, so BERTH_ACCESS=open would let anybody in; ` +
+      `the host ${config.host} is reachable from other machines, so BERTH_ACCESS=open would let anyone in; ` +
         "leave BERTH_ACCESS out, or bind 127.0.0.1",
     );
   }
@@ -277,12 +267,12 @@ export function readConfig(environment: NodeJS.ProcessEnv, overrides: Partial<Co
   return config;
 }
 
-/** More than the processors of most machines; with more, each one's share of what the machine has would be too small. */
+/** More than the CPUs of most machines; with more, each one's share of the machine's limits would be too small. */
 const WORKERS_MAX = 32;
 
-/** The longest timer, 24.8 days: a longer one fires at once. */
+/** The longest timer, 24.8 days: a longer one fires immediately. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
-/** Durations that need no timer. */
+/** Durations for which no timer is set. */
 const UNTIMED: ReadonlySet<string> = new Set<LimitSetting>([
   "callMs",
   "databaseOutageMs",
@@ -291,14 +281,14 @@ const UNTIMED: ReadonlySet<string> = new Set<LimitSetting>([
   "taskTtlMs",
 ]);
 
-/** Users of the server `explore` run programs as the user that Berth runs as. */
+/** Callers of the server `explore` run programs as the user that Berth runs as. */
 function exploreProblems({ host, allowedHosts, publicUrl, image, workers }: Config): string[] {
   const refused = "BERTH_EXPLORE=on lets callers start programs on this machine, so it is for local callers only: ";
   const problems = [];
   if (!isLoopback(host)) problems.push(`${refused}bind 127.0.0.1, not ${host}`);
   if (allowedHosts.length > 0) problems.push(`${refused}it cannot be combined with BERTH_ALLOWED_HOSTS`);
   if (publicUrl !== undefined) problems.push(`${refused}it cannot be combined with BERTH_PUBLIC_URL`);
-  if (image === "readonly") problems.push("BERTH_EXPLORE=on saves profiles, which a read-only boot does not");
+  if (image === "readonly") problems.push("BERTH_EXPLORE=on saves profiles, which a read-only boot does not allow");
   if (workers > 0) {
     problems.push("BERTH_EXPLORE=on connects upstreams to one process, so it cannot be combined with BERTH_WORKERS");
   }
@@ -321,7 +311,7 @@ function readRegistry(env: NodeJS.ProcessEnv, problems: string[]): RegistryConfi
   if (!url || !/^https?:$/.test(url.protocol) || url.search !== "" || url.hash !== "") {
     problems.push("BERTH_REGISTRY must be the address of a registry, such as https://registry.npmjs.org/");
   } else if (url.username !== "" || url.password !== "") {
-    problems.push("BERTH_REGISTRY must hold no password: set BERTH_REGISTRY_TOKEN or BERTH_REGISTRY_TOKEN_FILE");
+    problems.push("BERTH_REGISTRY must not contain a password: set BERTH_REGISTRY_TOKEN or BERTH_REGISTRY_TOKEN_FILE");
   }
   const origins = (env["BERTH_REGISTRY_TARBALL_ORIGINS"] ?? "")
     .split(",")
@@ -343,7 +333,7 @@ function readRegistry(env: NodeJS.ProcessEnv, problems: string[]): RegistryConfi
 }
 
 function registryToken(env: NodeJS.ProcessEnv, problems: string[]): string | undefined {
-  const token = secretOf(env, "BERTH_REGISTRY_TOKEN", "token", problems);
+  const token = readSecret(env, "BERTH_REGISTRY_TOKEN", "token", problems);
   if (token !== undefined && !/^[\x21-\x7e]+$/.test(token)) {
     problems.push("The token of the registry must be printable ASCII without spaces");
     return undefined;
@@ -351,9 +341,9 @@ function registryToken(env: NodeJS.ProcessEnv, problems: string[]): string | und
   return token;
 }
 
-/** No problem tells what was given: it may hold a password. */
+/** No problem quotes the value: it may contain a password. */
 function readDatabase(env: NodeJS.ProcessEnv, problems: string[]): string | undefined {
-  const url = secretOf(env, "BERTH_DATABASE", "database", problems);
+  const url = readSecret(env, "BERTH_DATABASE", "database", problems);
   if (url !== undefined && !(/^postgres(?:ql)?:\/\/[\x21-\x7e]+$/.test(url) && URL.canParse(url))) {
     problems.push("BERTH_DATABASE must be the address of a Postgres: postgres://user:password@host:5432/name");
   }
@@ -361,8 +351,8 @@ function readDatabase(env: NodeJS.ProcessEnv, problems: string[]): string | unde
 }
 
 /** A secret setting, from its variable or the file that `…_FILE` names. */
-function secretOf(env: NodeJS.ProcessEnv, variable: string, what: string, problems: string[]): string | undefined {
-  const { file, text } = given(env, variable, what, problems);
+function readSecret(env: NodeJS.ProcessEnv, variable: string, label: string, problems: string[]): string | undefined {
+  const { file, text } = readSource(env, variable, label, problems);
   if (text !== undefined || file === undefined) return text;
   try {
     return readFileSync(file, "utf8").trim();
@@ -373,10 +363,10 @@ function secretOf(env: NodeJS.ProcessEnv, variable: string, what: string, proble
   }
 }
 
-function given(env: NodeJS.ProcessEnv, variable: string, what: string, problems: string[]): GivenKeys {
+function readSource(env: NodeJS.ProcessEnv, variable: string, label: string, problems: string[]): KeySource {
   const [file, text] = [env[`${variable}_FILE`] || undefined, env[variable] || undefined];
   if (file !== undefined && text !== undefined) {
-    problems.push(`${variable}_FILE and ${variable} both give the ${what}; set one of them`);
+    problems.push(`${variable}_FILE and ${variable} both set the ${label}; use only one of them`);
   }
   return { file, text };
 }

@@ -115,12 +115,15 @@ describe("the configuration", () => {
       [{ BERTH_DATABASE: "postgres://berth:sword fish@db/berth" }, /BERTH_DATABASE must be/],
       [{ BERTH_DATABASE_FILE: empty }, /BERTH_DATABASE must be/],
       [{ BERTH_DATABASE_FILE: "/nowhere/x" }, /BERTH_DATABASE_FILE cannot be read \(ENOENT\)/],
-      [{ BERTH_DATABASE: "postgres://db/x", BERTH_DATABASE_FILE: empty }, /both give the database; set one of them/],
+      [
+        { BERTH_DATABASE: "postgres://db/x", BERTH_DATABASE_FILE: empty },
+        /both set the database; use only one of them/,
+      ],
       [{ BERTH_REGISTRY: "npm.example.com" }, /BERTH_REGISTRY must be the address/],
       [{ BERTH_REGISTRY: "file:///etc" }, /BERTH_REGISTRY must be the address/],
-      [{ BERTH_REGISTRY: "https://me:swordfish@npm.example.com/" }, /BERTH_REGISTRY must hold no password/],
+      [{ BERTH_REGISTRY: "https://me:swordfish@npm.example.com/" }, /BERTH_REGISTRY must not contain a password/],
       [{ BERTH_REGISTRY_TOKEN: `${token} x` }, /token of the registry must be printable/],
-      [{ BERTH_REGISTRY_TOKEN: token, BERTH_REGISTRY_TOKEN_FILE: "/nowhere/x" }, /set one of them/],
+      [{ BERTH_REGISTRY_TOKEN: token, BERTH_REGISTRY_TOKEN_FILE: "/nowhere/x" }, /use only one of them/],
       [{ BERTH_REGISTRY_TOKEN_FILE: "/nowhere/x" }, /BERTH_REGISTRY_TOKEN_FILE cannot be read \(ENOENT\)/],
       [{ BERTH_REGISTRY_TARBALL_ORIGINS: "https://cdn.example.com/path" }, /must list origins/],
     ] as const) {

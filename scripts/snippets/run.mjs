@@ -90,7 +90,8 @@ async function connected(client, check, bin, { token, server, tools, call }, cop
   await check({ run, start, home, said, copied, token, server, tools, call });
   if (copied.from === undefined) return;
   const { code, said: removed } = await run("sh", ["-c", `${copied.text} --remove`]);
-  if (code !== 0 || !removed.includes(`"${server}" is out of `)) throw new Error(`${copied.text} --remove: ${removed}`);
+  if (code !== 0 || !removed.includes(`"${server}" was removed from `))
+    throw new Error(`${copied.text} --remove: ${removed}`);
 }
 
 async function refused({ refusal }, connecting) {

@@ -17,7 +17,7 @@ const ALONE = [
   /^clients\/(reference-servers|stdio)/,
   /^discover\/(compiler|fuzz|typescript\/author-mistakes)/,
   /^entry\/bounds/,
-  /^features\/(\w+\/commands|clients\/(connect|real-clients|setup)|profiles|tenant-files\/processes|without-features)/,
+  /^features\/(\w+\/commands|clients\/(connect|real-clients|setup)|native\/stdio|profiles|tenant-files\/processes|without-features)/,
   /^host\/(calls\/(long-arguments|upstream-(errors|pass|questions|recovery))|upstreams\/upstream-(limits|silence|starts))/,
   /^host\/(offers\/memory|catalog\/(permitted|upstream-(hostile|methods)))/,
   /^host\/checks\/(hostile-values|long-values|check-process)/,
@@ -25,7 +25,7 @@ const ALONE = [
   /^image\/committed/,
   /^lib\/growing-bytes/,
   /^mcp\/(legacy\/(replay-shares|resumption|stream-store)|stdio)/,
-  /^(native\/stdio|network\/read-in-turns|tenants\/attacks)/,
+  /^(network\/read-in-turns|tenants\/attacks)/,
   /^packages\/(confined|npm)/,
 ];
 

@@ -9,7 +9,7 @@ import { createPrincipal, type Principal } from "./principal.ts";
 import { isTokenText } from "./token-text.ts";
 import { Tokens } from "./tokens.ts";
 
-/** Decides who may do what: finds the principal of any token. */
+/** Authentication and authorization: finds the principal of any token. */
 export interface Access {
   /** True when requests without a token are refused. */
   readonly required: boolean;
@@ -19,32 +19,37 @@ export interface Access {
   /** The authorization server of a tenant; undefined if it has none. */
   oauth(tenant: string): OauthSettings | undefined;
   /**
-   * The principal of a token; synchronous if it is known. `asked` is called for tokens of authorization servers alone,
-   * and gives undefined where none of them is accepted. Throws or rejects with `unauthorized`, or `issuer_unavailable`.
+   * The principal of a token; synchronous if it is cached. `requested` is called only for tokens of authorization
+   * servers, and returns undefined if none of them is accepted. Throws or rejects with `unauthorized` or
+   * `issuer_unavailable`.
    */
-  principalOf(token: string, tenant: string, asked: () => AskedResource | undefined): Principal | Promise<Principal>;
-  /** The tenant's authorization server may have changed: statements of the former one no longer count. */
+  principalOf(
+    token: string,
+    tenant: string,
+    requested: () => AskedResource | undefined,
+  ): Principal | Promise<Principal>;
+  /** The tenant's authorization server may have changed: tokens of the former one are no longer valid. */
   oauthChanged(tenant: string): void;
-  /** Calls `listener` with the id of each revoked principal. Returns a function that unsubscribes it. */
+  /** Calls `listener` with the id of each revoked principal. Returns a function that removes the listener. */
   onRevoked(listener: (principalId: string) => void): () => void;
   close(): Promise<void>;
 }
 
 export interface AccessOptions {
   readonly tokens: TokenRecords;
-  /** A tenant's tokens go with it. */
+  /** A tenant's tokens are deleted with it. */
   readonly tenants: Pick<Tenants, "onChange">;
   readonly required: boolean;
   readonly openPrograms: boolean;
-  /** Valid for everything of all tenants; a secret. */
+  /** A secret that is valid for everything in all tenants. */
   readonly adminToken: string | undefined;
   readonly oauth: (tenant: string) => OauthSettings | undefined;
-  /** For issuers that are not the operator's own: reaches only permitted addresses. */
+  /** For issuers other than the operator's own: reaches only permitted addresses. */
   readonly checkedFetch: typeof fetch;
   readonly limits: Pick<Limits, "databaseOutageMs">;
-  /** Throws if a tenant makes tokens too often. */
+  /** Throws if a tenant creates tokens too often. */
   readonly checkTokenPace?: (tenant: string) => void;
-  /** The clock by which tokens expire; that of the process unless it is given. */
+  /** The clock by which tokens expire; by default that of the process. */
   readonly now?: () => number;
   readonly log: Pick<Log, "warn">;
 }
@@ -66,7 +71,7 @@ export function openAccess(options: AccessOptions): Access {
   const operators = new Map<string, Principal>();
   const adminHash = adminToken === undefined ? undefined : digest(adminToken);
 
-  const operatorOf = (tenant: string): Principal => {
+  const operatorFor = (tenant: string): Principal => {
     let operator = operators.get(tenant);
     if (!operator) {
       operator = createPrincipal({ id: OPERATOR_ID, tenant }, [{ can: ["admin"] }]);
@@ -81,12 +86,12 @@ export function openAccess(options: AccessOptions): Access {
     tokens,
     oauth,
 
-    principalOf(token, tenant, asked) {
+    principalOf(token, tenant, requested) {
       if (isTokenText(token)) return tokens.principalOf(token, tenant);
-      // Of equal length for any input, so that the time reveals nothing.
-      if (adminHash && timingSafeEqual(digest(token), adminHash)) return operatorOf(tenant);
+      // Digests have equal length for any input, so that the time reveals nothing.
+      if (adminHash && timingSafeEqual(digest(token), adminHash)) return operatorFor(tenant);
       const settings = JWT.test(token) ? oauth(tenant) : undefined;
-      const resource = settings && asked();
+      const resource = settings && requested();
       if (settings && !resource) throw new BerthError("unauthorized", NO_RESOURCE);
       if (settings && resource) return accessTokens.principalOf(token, resource, settings);
       return tokens.principalOf(token, tenant);
@@ -108,10 +113,10 @@ export function openAccess(options: AccessOptions): Access {
   };
 }
 
-/** The operator, who has set the token in the environment. */
+/** The operator, who set the token in the environment. */
 const OPERATOR_ID = "operator";
 const NO_RESOURCE =
-  "an access token names an address, and this Berth has no safe one: set BERTH_PUBLIC_URL to its https URL";
+  "an access token is bound to an address, and this Berth has no secure one: set BERTH_PUBLIC_URL to its https URL";
 const JWT = /^[\w-]+\.[\w-]+\.[\w-]*$/;
 
 function digest(token: string): Buffer {

@@ -1,32 +1,31 @@
 import { rawBlock } from "../lib/cid.ts";
 
 /**
- * The author of a request and its permissions. This folder owns who may do what: tokens, what they are valid for, and
- * the statements of an authorization server. It knows no HTTP and no MCP: the way in finds the principal of each
- * request, hands it on, and asks it. An undefined principal means that no token is needed here, and everything is
- * permitted.
+ * The author of a request and its permissions. This folder owns authorization: tokens, what they are valid for, and
+ * tokens of authorization servers. It knows neither HTTP nor MCP: the request pipeline finds the principal of each
+ * request, passes it on, and checks it. If the principal is undefined, no token is needed and everything is permitted.
  */
 export interface Principal {
   /** The same for all requests of one token, or of one client of one person; suitable for limits, logs and audits. */
   readonly id: string;
-  /** Its tenant; it permits nothing of any other. */
+  /** Its tenant; it permits nothing in any other. */
   readonly tenant: string;
-  /** When it expires, in milliseconds since the epoch; undefined if it never expires by itself. */
+  /** When it expires, in milliseconds since the epoch; undefined if never. */
   readonly until?: number;
   /**
-   * The browser sign-in that it came from, which may end before its token does. Its cookie goes to every port of the
-   * host: actions that need a typed token (rights.ts) are not permitted.
+   * The browser login that it came from, which may end before its token expires. Its cookie is sent to every port of
+   * the host, so actions that need a typed token (rights.ts) are not permitted.
    */
   readonly signIn?: string;
   /**
-   * True when it may do this: to one tool, to a server as such, or without a server to the tenant as a whole. If only
-   * some tools of a server may be called, `call` is permitted for the server as such; without a server, only a grant
-   * that is limited to no server and no tool permits anything.
+   * Returns true if it permits this action: on one tool, on a server as such, or without a server on the tenant as a
+   * whole. If only some tools of a server may be called, `call` is permitted for the server as such; without a server,
+   * only a grant without servers and tools permits anything.
    */
   permits(action: Action, server?: string, tool?: string): boolean;
-  /** Equal for principals with equal permissions, as far as their grants are worded alike. */
+  /** Equal for principals with equal permissions, if their grants are written in the same way. */
   readonly rights: string;
-  /** Plain JSON, from which `readPrincipal` makes it anew in another process. */
+  /** Plain JSON, from which `readPrincipal` recreates it in another process. */
   readonly written: WrittenPrincipal;
 }
 
@@ -35,13 +34,13 @@ export interface WrittenPrincipal {
   readonly tenant: string;
   readonly until?: number;
   readonly grants: readonly AccessGrant[];
-  /** The sign-in that it came from, if any. */
+  /** The login that it came from, if any. */
   readonly signIn?: { readonly id: string; readonly until: number };
 }
 
-/** Permits what the principal did that was written. */
-export function readPrincipal({ signIn, grants, ...whose }: WrittenPrincipal): Principal {
-  const principal = createPrincipal(whose, grants);
+/** Recreates a principal with the same permissions. */
+export function readPrincipal({ signIn, grants, ...identity }: WrittenPrincipal): Principal {
+  const principal = createPrincipal(identity, grants);
   return signIn ? bySignIn(principal, signIn) : principal;
 }
 
@@ -53,17 +52,17 @@ export const ACTIONS = ["call", "read", "edit", "programs", "admin"] as const;
  */
 export type Action = (typeof ACTIONS)[number];
 
-/** The permissions of a token or a scope: actions, on these servers alone or on all of them. */
+/** The permissions of a token or a scope: actions on these servers, or on all if absent. */
 export interface AccessGrant {
   readonly can: readonly Action[];
   readonly servers?: readonly string[];
-  /** Only tools of these names can be called, on whatever server. */
+  /** Only tools with these names can be called, on any permitted server. */
   readonly tools?: readonly string[];
 }
 
 /**
- * The actions that an action implies: an editor sees what it edits, and an administrator could make itself a token for
- * the rest.
+ * The actions that an action implies: an editor sees what it edits, and an administrator could create itself a token
+ * for the rest.
  */
 const IMPLIED: Readonly<Record<Action, readonly Action[]>> = {
   call: ["call"],
@@ -78,7 +77,7 @@ export function impliedBy(can: readonly Action[]): ReadonlySet<Action> {
   return new Set(can.flatMap((action) => IMPLIED[action]));
 }
 
-/** A principal that permits whatever any of the grants does. */
+/** A principal that permits everything that any of the grants permits. */
 export function createPrincipal(
   { id, tenant, until }: Pick<Principal, "id" | "tenant" | "until">,
   grants: readonly AccessGrant[],
@@ -95,7 +94,7 @@ export function createPrincipal(
     ...(until !== undefined && { until }),
     written: { id, tenant, ...(until !== undefined && { until }), grants },
     get rights() {
-      // No list and an empty list mean different things.
+      // No list and an empty list differ.
       return (rights ??= rawBlock(
         JSON.stringify(
           rules.map(({ can, servers, tools }) =>
@@ -116,7 +115,7 @@ export function createPrincipal(
   };
 }
 
-/** The principal of a request that only a cookie authenticates. It can start no program of the machine in any way. */
+/** The principal of a request that is authenticated only by a cookie. It can never start programs of the machine. */
 export function bySignIn(principal: Principal, signIn: { readonly id: string; readonly until: number }): Principal {
   return {
     id: principal.id,

@@ -2,7 +2,7 @@ import { BerthError } from "../lib/errors.ts";
 import { isObject } from "../lib/json.ts";
 import { ACTIONS, type Action, type AccessGrant } from "./principal.ts";
 
-/** The wanted properties of a token. */
+/** The requested properties of a token. */
 export interface TokenRequest {
   readonly name: string;
   readonly grant: AccessGrant;
@@ -17,8 +17,8 @@ const GRANT_UNITS_MAX = 8 * 1024;
 const FIELDS: ReadonlySet<string> = new Set(["name", "can", "servers", "tools", "expires"]);
 
 /**
- * Reads `{name?, can, servers?, tools?, expires?}` as the API and the command line accept it; `expires` is a time from
- * `now` such as `30d`. Throws `token_invalid` with every problem at once.
+ * Parses `{name?, can, servers?, tools?, expires?}` from the API or the command line; `expires` is a duration from
+ * `now` such as `30d`. Throws `token_invalid` with all problems.
  */
 export function readTokenRequest(value: unknown, now: number = Date.now()): TokenRequest {
   if (!isObject(value)) throw new BerthError("token_invalid", "the description must be an object");
@@ -27,12 +27,12 @@ export function readTokenRequest(value: unknown, now: number = Date.now()): Toke
   if (typeof name !== "string" || name.length > NAME_CHARACTERS_MAX || /\p{C}/u.test(name)) {
     problems.push(`"name" must be a string of at most ${NAME_CHARACTERS_MAX} printable characters`);
   }
-  problems.push(...problemsOfCan(can), ...problemsOfNames("servers", servers), ...problemsOfNames("tools", tools));
+  problems.push(...checkActions(can), ...checkNames("servers", servers), ...checkNames("tools", tools));
   if (tools !== undefined && Array.isArray(can) && !(can.includes("call") && !can.includes("edit"))) {
     problems.push('"tools" limits calls: use it with "call", and not with "edit", which changes what tools do');
   }
   if (tools !== undefined && Array.isArray(can) && can.includes("admin")) {
-    problems.push('"admin" can make tokens for everything, so "tools" would limit nothing');
+    problems.push('"admin" can create tokens for everything, so "tools" would limit nothing');
   }
   const expiresMs = expires === undefined || expires === null ? null : durationMs(expires);
   if (expiresMs === undefined) problems.push('"expires" must be a time from now: 30d, 12h or 45m, at most 3650d');
@@ -48,16 +48,16 @@ export function readTokenRequest(value: unknown, now: number = Date.now()): Toke
   return { name: name as string, grant, expiresAt: expiresMs == null ? null : now + expiresMs };
 }
 
-function problemsOfCan(can: unknown): string[] {
-  const isRight = Array.isArray(can) && can.length > 0 && can.every((each) => ACTIONS.includes(each as Action));
-  return isRight ? [] : [`"can" must list at least one of ${ACTIONS.join(", ")}`];
+function checkActions(can: unknown): string[] {
+  const isValid = Array.isArray(can) && can.length > 0 && can.every((each) => ACTIONS.includes(each as Action));
+  return isValid ? [] : [`"can" must list at least one of ${ACTIONS.join(", ")}`];
 }
 
-function problemsOfNames(field: string, names: unknown): string[] {
+function checkNames(field: string, names: unknown): string[] {
   if (names === undefined) return [];
   const isName = (each: unknown): boolean => typeof each === "string" && each !== "" && each.length <= 256;
-  const isRight = Array.isArray(names) && names.length > 0 && names.length <= NAMES_MAX && names.every(isName);
-  return isRight ? [] : [`"${field}" must list one to ${NAMES_MAX} names; leave it out for no limit`];
+  const isValid = Array.isArray(names) && names.length > 0 && names.length <= NAMES_MAX && names.every(isName);
+  return isValid ? [] : [`"${field}" must list one to ${NAMES_MAX} names; leave it out for no limit`];
 }
 
 const UNIT_MS: Readonly<Record<string, number>> = { d: 86_400_000, h: 3_600_000, m: 60_000 };

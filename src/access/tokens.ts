@@ -10,38 +10,38 @@ import { createPrincipal, type AccessGrant, type Principal } from "./principal.t
 import type { TokenRequest } from "./token-request.ts";
 import { isTokenText, newToken, tokenHash } from "./token-text.ts";
 
-/** How long the store is not asked again for a token that it refused: nobody has one before it is kept. */
-const REFUSED_MS = 1_000;
-/** Access tokens that are cached, which saves a look-up in the store or a signature check. */
+/** How long the store is not queried again for a rejected token: no one has a token before it is stored. */
+const REJECTED_MS = 1_000;
+/** Tokens that are cached, which saves a store lookup or a signature check. */
 export const KNOWN_TOKENS = 10_000;
 
 const bounds = fixed({
   /**
-   * How long a token of Berth's own counts as valid before it is looked up again. A revocation is in force immediately,
-   * also by another process; this is for the case that the notification is lost.
+   * How long a token of Berth's own is cached before it is looked up again. A revocation takes effect immediately, also
+   * by another process; this is a fallback if the notification is lost.
    */
   knownTokenMs: 60_000,
-  /** Berth's own tokens of one tenant, including expired and revoked ones, which are deleted when others need the space. */
+  /** Berth's own tokens per tenant, including expired and revoked ones, which are deleted when space is needed. */
   tokensPerTenant: 10_000,
 });
 
 /**
- * Berth's own tokens: created, listed, revoked and verified. It owns what a token is valid for and how long; storage is
- * the store's business. A token is shown once, to its creator, and never again.
+ * Berth's own tokens: created, listed, revoked and verified. It owns what a token is valid for and how long; the store
+ * owns storage. A token is shown only once, to its creator.
  */
 export class Tokens {
   readonly #records: TokenRecords;
-  /** By hash: a call costs one hash and one look-up here. */
-  readonly #known: LastKnown<Known>;
-  /** When the store said of a hash that it knows none, or that it was revoked. */
-  readonly #refused: BoundedMap<string, { readonly at: number; readonly why: string }>;
+  /** By hash: a call costs one hash and one lookup here. */
+  readonly #cache: LastKnown<CachedToken>;
+  /** When the store reported that a hash is unknown or was revoked. */
+  readonly #rejected: BoundedMap<string, { readonly at: number; readonly why: string }>;
   readonly #options: TokensOptions;
   readonly #stop: () => void;
 
   constructor(records: TokenRecords, options: TokensOptions) {
     this.#records = records;
-    this.#known = new LastKnown(KNOWN_TOKENS, bounds.knownTokenMs + options.databaseOutageMs);
-    this.#refused = new BoundedMap(KNOWN_TOKENS);
+    this.#cache = new LastKnown(KNOWN_TOKENS, bounds.knownTokenMs + options.databaseOutageMs);
+    this.#rejected = new BoundedMap(KNOWN_TOKENS);
     this.#options = options;
     this.#stop = records.onRevoke((id) => this.#forget(id));
   }
@@ -51,22 +51,22 @@ export class Tokens {
     return this.#options.now?.() ?? Date.now();
   }
 
-  /** Rejects with `tenant_not_found`, and with `token_invalid` if there are too many or they are made too often. */
-  async create(tenant: string, wish: TokenRequest, by: string): Promise<CreatedToken> {
+  /** Rejects with `tenant_not_found`, or with `token_invalid` if there are too many or they are created too often. */
+  async create(tenant: string, request: TokenRequest, by: string): Promise<CreatedToken> {
     this.#options.checkPace?.(tenant);
-    const { name, grant, expiresAt } = wish;
+    const { name, grant, expiresAt } = request;
     const token = newToken();
     // Short, because people type ids to revoke.
     const id = randomBytes(5).toString("hex");
-    const plain = { ...grant } as unknown as JsonObject;
-    const made = { id, tenant, hash: tokenHash(token), name, grant: plain, expiresAt };
-    const record = await this.#records.add(made, by, bounds.tokensPerTenant);
-    return { token, ...infoOf(record) };
+    const json = { ...grant } as unknown as JsonObject;
+    const stored = { id, tenant, hash: tokenHash(token), name, grant: json, expiresAt };
+    const record = await this.#records.add(stored, by, bounds.tokensPerTenant);
+    return { token, ...toInfo(record) };
   }
 
-  /** Newest first, revoked ones included: all of them, or a number of them after the one with a given id. */
+  /** Newest first, including revoked ones: all of them, or a page after the one with a given id. */
   async list(tenant: string, part?: TokenPart): Promise<TokenInfo[]> {
-    return (await this.#records.list(tenant, part)).map(infoOf);
+    return (await this.#records.list(tenant, part)).map(toInfo);
   }
 
   /** Rejects with `token_not_found` if there is nothing to revoke. */
@@ -76,37 +76,39 @@ export class Tokens {
     this.#forget(id);
   }
 
-  /** The principal of a token; synchronous if it is known. Throws or rejects with `unauthorized`. */
+  /** The principal of a token; synchronous if it is cached. Throws or rejects with `unauthorized`. */
   principalOf(token: string, tenant: string): Principal | Promise<Principal> {
     if (!isTokenText(token)) throw new BerthError("unauthorized", "it is mistyped or incomplete");
     const hash = tokenHash(token);
-    const known = this.#known.newerThan(bounds.knownTokenMs, hash);
-    if (known) return this.#inForce(known.value.principal, tenant);
-    const refused = this.#refused.get(hash);
-    if (refused && performance.now() - refused.at < REFUSED_MS) throw new BerthError("unauthorized", refused.why);
-    return this.#known.read(hash, () => this.#look(hash)).then(({ principal }) => this.#inForce(principal, tenant));
+    const cached = this.#cache.newerThan(bounds.knownTokenMs, hash);
+    if (cached) return this.#checkValid(cached.value.principal, tenant);
+    const rejected = this.#rejected.get(hash);
+    if (rejected && performance.now() - rejected.at < REJECTED_MS) throw new BerthError("unauthorized", rejected.why);
+    return this.#cache
+      .read(hash, () => this.#lookUp(hash))
+      .then(({ principal }) => this.#checkValid(principal, tenant));
   }
 
-  /** The tenant may be gone, and all of its tokens with it. */
+  /** The tenant may have been deleted, with all its tokens. */
   forgetTenant(tenant: string): void {
-    this.#known.forget(({ principal }) => principal.tenant === tenant);
+    this.#cache.forget(({ principal }) => principal.tenant === tenant);
   }
 
   close(): void {
     this.#stop();
   }
 
-  async #look(hash: string): Promise<Known> {
+  async #lookUp(hash: string): Promise<CachedToken> {
     const record = await this.#records.byHash(hash);
-    const before = this.#known.newerThan(Infinity, hash)?.value;
-    if (before && record?.revokedAt !== null) this.#forget(before.id);
-    if (!record || !isSame(record.hash, hash)) throw this.#refuse(hash, UNKNOWN);
-    if (record.revokedAt !== null) throw this.#refuse(hash, "it was revoked");
+    const cached = this.#cache.newerThan(Infinity, hash)?.value;
+    if (cached && record?.revokedAt !== null) this.#forget(cached.id);
+    if (!record || !isSame(record.hash, hash)) throw this.#reject(hash, UNKNOWN);
+    if (record.revokedAt !== null) throw this.#reject(hash, "it was revoked");
     // Simultaneous requests share one principal.
-    return { id: record.id, principal: before?.principal ?? principalOf(record) };
+    return { id: record.id, principal: cached?.principal ?? principalOf(record) };
   }
 
-  #inForce(principal: Principal, tenant: string): Principal {
+  #checkValid(principal: Principal, tenant: string): Principal {
     if (principal.until !== undefined && principal.until <= this.now())
       throw new BerthError("unauthorized", "it has expired");
     // A token of another tenant looks like one that does not exist.
@@ -114,21 +116,21 @@ export class Tokens {
     return principal;
   }
 
-  #refuse(hash: string, why: string): BerthError {
-    this.#refused.set(hash, { at: performance.now(), why });
+  #reject(hash: string, why: string): BerthError {
+    this.#rejected.set(hash, { at: performance.now(), why });
     return new BerthError("unauthorized", why);
   }
 
   #forget(id: string): void {
-    this.#known.forget((known) => known.id === id);
+    this.#cache.forget((token) => token.id === id);
     this.#options.onRevoked(principalId(id));
   }
 }
 
 interface TokensOptions extends Pick<Limits, "databaseOutageMs"> {
-  /** Throws if a tenant makes them too often. */
+  /** Throws if a tenant creates them too often. */
   readonly checkPace?: ((tenant: string) => void) | undefined;
-  /** The clock by which tokens expire; that of the process unless it is given. */
+  /** The clock by which tokens expire; by default that of the process. */
   readonly now?: (() => number) | undefined;
   /** Called for each token that has become invalid. */
   readonly onRevoked: (principalId: string) => void;
@@ -138,7 +140,7 @@ export interface TokenInfo extends AccessGrant {
   readonly id: string;
   readonly name: string;
   readonly tenant: string;
-  /** Milliseconds since the epoch, all of them. */
+  /** All times in milliseconds since the epoch. */
   readonly createdAt: number;
   readonly expiresAt: number | null;
   readonly revokedAt: number | null;
@@ -149,7 +151,7 @@ export interface CreatedToken extends TokenInfo {
   readonly token: string;
 }
 
-interface Known {
+interface CachedToken {
   readonly id: string;
   readonly principal: Principal;
 }
@@ -159,17 +161,17 @@ function principalId(id: string): string {
 }
 
 function principalOf({ id, tenant, grant, expiresAt }: TokenRecord): Principal {
-  const whose = { id: principalId(id), tenant, ...(expiresAt !== null && { until: expiresAt }) };
-  return createPrincipal(whose, [grant as unknown as AccessGrant]);
+  const identity = { id: principalId(id), tenant, ...(expiresAt !== null && { until: expiresAt }) };
+  return createPrincipal(identity, [grant as unknown as AccessGrant]);
 }
 
-function infoOf({ id, name, tenant, grant, createdAt, expiresAt, revokedAt }: TokenRecord): TokenInfo {
+function toInfo({ id, name, tenant, grant, createdAt, expiresAt, revokedAt }: TokenRecord): TokenInfo {
   return { id, name, tenant, ...(grant as unknown as AccessGrant), createdAt, expiresAt, revokedAt };
 }
 
 const UNKNOWN = "there is no such token here";
 
-/** Compares in a time that reveals nothing of either. */
+/** Compares in constant time. */
 function isSame(one: string, other: string): boolean {
   const [a, b] = [Buffer.from(one), Buffer.from(other)];
   return a.length === b.length && timingSafeEqual(a, b);

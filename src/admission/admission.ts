@@ -6,33 +6,32 @@ import { tenantSetting, type TenantLimits } from "../limits/limits.ts";
 import { Gate, type GateLimits, type GateSettings } from "./gate.ts";
 
 /**
- * Limits how many requests each tenant, and each token or person of it, may have under way and may begin. It owns the
- * gates and knows no HTTP: the way in lets requests enter, and tells when they are over.
+ * Limits the concurrent requests and the request rate of each tenant and each of its principals. It owns the gates and
+ * knows no HTTP: the request pipeline calls it when a request enters and when it is over.
  */
 export class Admission {
-  readonly #limitsOf: (tenant: string) => TenantLimits;
-  readonly #by: SharedLimits | undefined;
+  readonly #limitsFor: (tenant: string) => TenantLimits;
+  readonly #sharedLimits: SharedLimits | undefined;
   readonly #gates = new Map<string, TenantGates>();
 
-  /** Each process has its own limits unless they are shared `by` some means. */
-  constructor(limitsOf: (tenant: string) => TenantLimits, by?: SharedLimits) {
-    this.#limitsOf = limitsOf;
-    this.#by = by;
+  /** Without `sharedLimits`, each process enforces the limits by itself. */
+  constructor(limitsFor: (tenant: string) => TenantLimits, sharedLimits?: SharedLimits) {
+    this.#limitsFor = limitsFor;
+    this.#sharedLimits = sharedLimits;
   }
 
-  /** Admits one request of the tenant; returns the gate by which it must leave. Throws `too_many_requests`. */
+  /** Admits one request of the tenant. Returns the gate to call `leave` on. Throws `too_many_requests`. */
   enter(tenant: string): Gate {
-    const { gate } = this.#gatesOf(tenant);
+    const { gate } = this.#gatesFor(tenant);
     gate.enter(clock.now());
     return gate;
   }
 
-  /** The same for the request's principal. */
   enterAs(principal: Principal): Gate {
-    const { limits, principals } = this.#gatesOf(principal.tenant);
+    const { limits, principals } = this.#gatesFor(principal.tenant);
     const gate =
       principals.get(principal.id) ??
-      this.#gateIn(principals, principal, {
+      this.#principalGate(principals, principal, {
         requests: limits.principalRequests,
         requestsPerSecond: limits.principalRequestsPerSecond,
         requestBurst: limits.principalRequestBurst,
@@ -42,19 +41,24 @@ export class Admission {
   }
 
   /**
-   * Counts one stream that stays open until its client leaves, for the tenant and for the principal; returns a function
+   * Admits one stream, which stays open until its client leaves, for the tenant and the principal. Returns a function
    * to call at its end. Throws `too_many_requests`.
    */
   enterStream(tenant: string, principal: Principal | undefined): () => void {
-    const { limits, streams, streamers } = this.#gatesOf(tenant);
+    const { limits, streams, streamers } = this.#gatesFor(tenant);
     const now = clock.now();
     streams.enter(now);
     if (!principal) return () => streams.leave();
     try {
-      const own = this.#gateIn(streamers, principal, { ...NO_RATE, requests: limits.principalStreams }, "streams");
-      own.enter(now);
+      const ownGate = this.#principalGate(
+        streamers,
+        principal,
+        { ...NO_RATE, requests: limits.principalStreams },
+        "streams",
+      );
+      ownGate.enter(now);
       return () => {
-        own.leave();
+        ownGate.leave();
         streams.leave();
       };
     } catch (error) {
@@ -63,32 +67,32 @@ export class Admission {
     }
   }
 
-  /** The tenant's settings changed. If its limits are the same, its earlier use still counts. */
+  /** Called when the settings of the tenant changed. Its counters are reset only if its limits changed. */
   follow(tenant: string): void {
-    const known = this.#gates.get(tenant);
-    if (known && !isSameJson(known.limits, this.#limitsOf(tenant))) this.forget(tenant);
+    const cached = this.#gates.get(tenant);
+    if (cached && !isSameJson(cached.limits, this.#limitsFor(tenant))) this.forget(tenant);
   }
 
-  /** The tenant is gone. Requests under way end as they began. */
+  /** Drops the counters of a tenant, for example when it was deleted. Requests in progress leave the old gates. */
   forget(tenant: string): void {
     this.#gates.delete(tenant);
   }
 
-  #gatesOf(tenant: string): TenantGates {
-    const known = this.#gates.get(tenant);
-    if (known) return known;
-    const limits = this.#limitsOf(tenant);
-    const who = `the tenant "${tenant}"`;
+  #gatesFor(tenant: string): TenantGates {
+    const cached = this.#gates.get(tenant);
+    if (cached) return cached;
+    const limits = this.#limitsFor(tenant);
+    const label = `the tenant "${tenant}"`;
     const gates: TenantGates = {
       limits,
-      gate: new Gate(who, limits, SETTINGS.requests, "requests", sharing(this.#by, tenant, "requests")),
+      gate: new Gate(label, limits, SETTINGS.requests, "requests", sharing(this.#sharedLimits, tenant, "requests")),
       principals: new Map(),
       streams: new Gate(
-        who,
+        label,
         { ...NO_RATE, requests: limits.streams },
         SETTINGS.streams,
         "streams",
-        sharing(this.#by, tenant, "streams"),
+        sharing(this.#sharedLimits, tenant, "streams"),
       ),
       streamers: new Map(),
     };
@@ -96,13 +100,13 @@ export class Admission {
     return gates;
   }
 
-  #gateIn(gates: Map<string, Gate>, { id, tenant }: Principal, limits: GateLimits, what = "requests"): Gate {
-    const known = gates.get(id);
-    if (known) return known;
-    if (gates.size >= PRINCIPALS_MAX) forgetResting(gates, clock.now());
-    const shared = sharing(this.#by, tenant, `${what} of a principal`, id);
-    const settings = what === "streams" ? SETTINGS.principalStreams : SETTINGS.principalRequests;
-    const gate = new Gate(`this token of the tenant "${tenant}"`, limits, settings, what, shared);
+  #principalGate(gates: Map<string, Gate>, { id, tenant }: Principal, limits: GateLimits, counted = "requests"): Gate {
+    const cached = gates.get(id);
+    if (cached) return cached;
+    if (gates.size >= PRINCIPALS_MAX) removeIdle(gates, clock.now());
+    const shared = sharing(this.#sharedLimits, tenant, `${counted} of a principal`, id);
+    const settings = counted === "streams" ? SETTINGS.principalStreams : SETTINGS.principalRequests;
+    const gate = new Gate(`this token of the tenant "${tenant}"`, limits, settings, counted, shared);
     gates.set(id, gate);
     return gate;
   }
@@ -113,7 +117,6 @@ interface TenantGates {
   readonly gate: Gate;
   readonly principals: Map<string, Gate>;
   readonly streams: Gate;
-  /** The same for each principal. */
   readonly streamers: Map<string, Gate>;
 }
 
@@ -129,9 +132,9 @@ const SETTINGS = {
 
 const NO_RATE = { requestsPerSecond: 0, requestBurst: 0 };
 
-/** For one tenant; above this, gates at rest are forgotten. */
+/** Per tenant. Above this number, idle gates are removed. */
 const PRINCIPALS_MAX = 1_000;
 
-function forgetResting(principals: Map<string, Gate>, now: number): void {
-  for (const [id, gate] of principals) if (gate.isAtRest(now)) principals.delete(id);
+function removeIdle(principals: Map<string, Gate>, now: number): void {
+  for (const [id, gate] of principals) if (gate.isIdle(now)) principals.delete(id);
 }

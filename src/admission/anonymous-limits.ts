@@ -7,29 +7,29 @@ import { Gate } from "./gate.ts";
 type AnonymousLimitNumbers = Pick<Limits, "anonymousRequests" | "anonymousRequestsPerSecond" | "anonymousRequestBurst">;
 
 const bounds = fixed({
-  /** Addresses whose anonymous requests are counted separately; all others count together. */
+  /** Addresses whose anonymous requests are counted separately; all others share one count. */
   anonymousAddresses: 10_000,
 });
 
 /**
- * Limits requests from callers that have not authenticated where they must: each address has a gate of its own, so that
- * they use up nothing of any tenant's. The number of addresses is bounded; those that find no room share a gate.
+ * Limits requests that lack a required authentication. Each address has its own gate, so anonymous callers use up no
+ * tenant's limits. The number of gates is bounded: further addresses share one.
  */
 export class AnonymousLimits {
   readonly #limits: AnonymousLimitNumbers;
   readonly #gates = new Map<string, Gate>();
-  readonly #others: Gate;
-  readonly #by: SharedLimits | undefined;
+  readonly #sharedGate: Gate;
+  readonly #sharedLimits: SharedLimits | undefined;
   #sweptAt = Number.NEGATIVE_INFINITY;
 
-  /** Each process has its own limits unless they are shared `by` some means. */
-  constructor(limits: AnonymousLimitNumbers, by?: SharedLimits) {
+  /** Without `sharedLimits`, each process enforces the limits by itself. */
+  constructor(limits: AnonymousLimitNumbers, sharedLimits?: SharedLimits) {
     this.#limits = limits;
-    this.#by = by;
-    this.#others = this.#newGate("others");
+    this.#sharedLimits = sharedLimits;
+    this.#sharedGate = this.#newGate("others");
   }
 
-  /** Admits one request from an address; returns the gate by which it must leave. Throws `too_many_requests`. */
+  /** Admits one request from an address. Returns the gate to call `leave` on. Throws `too_many_requests`. */
   enter(address: string, now = clock.now()): Gate {
     const gate = this.#gates.get(address) ?? this.#gateFor(address, now);
     gate.enter(now);
@@ -38,12 +38,12 @@ export class AnonymousLimits {
 
   #gateFor(address: string, now: number): Gate {
     const { anonymousAddresses } = bounds;
-    // A client with many addresses must not cause a sweep of them all for each one.
+    // Sweep at most once per `SWEEP_MS`, or a client with many addresses could cause a full sweep per request.
     if (this.#gates.size >= anonymousAddresses && now - this.#sweptAt >= SWEEP_MS) {
       this.#sweptAt = now;
-      for (const [known, gate] of this.#gates) if (gate.isAtRest(now)) this.#gates.delete(known);
+      for (const [candidate, gate] of this.#gates) if (gate.isIdle(now)) this.#gates.delete(candidate);
     }
-    if (this.#gates.size >= anonymousAddresses) return this.#others;
+    if (this.#gates.size >= anonymousAddresses) return this.#sharedGate;
     const gate = this.#newGate(address);
     this.#gates.set(address, gate);
     return gate;
@@ -60,7 +60,7 @@ export class AnonymousLimits {
       },
       SETTINGS,
       "requests without a valid token",
-      sharing(this.#by, STRANGERS, "requests", address),
+      sharing(this.#sharedLimits, ANONYMOUS, "requests", address),
     );
   }
 }
@@ -71,5 +71,5 @@ const SETTINGS = {
 };
 
 const SWEEP_MS = 1_000;
-/** No tenant can have this name. */
-const STRANGERS = "~strangers";
+/** Not a valid tenant name. */
+const ANONYMOUS = "~strangers";

@@ -9,123 +9,122 @@ import {
 } from "../lib/shared-limits.ts";
 import { Refusals, TooManyRequests } from "./refusals.ts";
 
-/** The share of one tenant or principal. */
 export interface GateLimits {
-  /** Requests under way at once, open streams among them. */
+  /** Concurrent requests, including open streams. */
   readonly requests: number;
-  /** Requests that may begin in a second, on average; 0 means no limit. */
+  /** Requests that may begin per second, on average; 0 means no limit. */
   readonly requestsPerSecond: number;
-  /** Requests that may begin at once after a pause; 0 means as many as in a second. */
+  /** Requests that may begin at once after a pause; 0 means as many as in one second. */
   readonly requestBurst: number;
 }
 
-/** The settings that change the limits, for whoever is refused: of requests under way, and of those in a second. */
+/** Names of the settings behind the limits, for error messages. */
 export interface GateSettings {
   readonly requests: string;
   readonly requestsPerSecond: string;
 }
 
 /**
- * Counts the requests of one tenant or principal and refuses those above its limits: a cap on those under way, and a
- * token bucket for how often they may begin. Where several processes serve, a shared gate admits its part of both.
- * Nothing is allocated for a request that enters.
+ * Counts the requests of one tenant or principal and rejects those above its limits: a cap on concurrent requests, and
+ * a token bucket for the rate at which they begin. In a cluster, a shared gate admits this process's part of both.
+ * Admitting a request allocates nothing.
  */
 export class Gate implements SharedLimit {
   readonly key: string;
   readonly owner: string;
-  readonly #by: SharedLimits | undefined;
-  readonly #who: string;
-  readonly #what: string;
+  readonly #sharedLimits: SharedLimits | undefined;
+  readonly #subject: string;
+  readonly #counted: string;
   readonly #limits: GateLimits;
   readonly #settings: GateSettings;
   readonly #burst: number;
   readonly #rate = new SharedRate();
   #refusals: Refusals | undefined;
-  #underWay = 0;
-  /** The most that were to be under way at once, and those that were refused for that, since the others were told. */
-  #most = 0;
-  #turnedAway = 0;
-  #wanted = 0;
+  #active = 0;
+  /** The peak of concurrent requests since the last report to the other processes, and the number of those rejected. */
+  #peak = 0;
+  #rejected = 0;
+  #demand = 0;
 
-  /** Refusals name `who`, and `what` is counted. */
+  /** Error messages name the `subject` that is limited, and what is `counted`. */
   constructor(
-    who: string,
+    subject: string,
     limits: GateLimits,
     settings: GateSettings,
-    what = "requests",
-    { by, owner, key }: Partial<Sharing> = {},
+    counted = "requests",
+    { by: sharedLimits, owner, key }: Partial<Sharing> = {},
   ) {
     this.#settings = settings;
-    this.#by = by;
+    this.#sharedLimits = sharedLimits;
     this.owner = owner ?? "";
     this.key = key ?? "";
-    this.#who = who;
-    this.#what = what;
+    this.#subject = subject;
+    this.#counted = counted;
     this.#limits = limits;
     this.#burst = limits.requestBurst || limits.requestsPerSecond;
   }
 
-  get underWay(): number {
-    return this.#underWay;
+  get active(): number {
+    return this.#active;
   }
 
-  /** True when it can be forgotten and made again unnoticed. */
-  isAtRest(now: number): boolean {
-    return this.#underWay === 0 && this.#rate.isFull(now, this.#limits.requestsPerSecond / 1000, this.#burst);
+  /** True if it can be removed and created again without any effect. */
+  isIdle(now: number): boolean {
+    return this.#active === 0 && this.#rate.isFull(now, this.#limits.requestsPerSecond / 1000, this.#burst);
   }
 
-  /** One request enters, at `now` in milliseconds of any steady clock. Throws `too_many_requests`. */
+  /** Admits one request at `now`, in milliseconds of any monotonic clock. Throws `too_many_requests`. */
   enter(now: number): void {
     const { requests, requestsPerSecond } = this.#limits;
-    const elsewhere = this.#by?.using(this);
-    if (this.#underWay >= (elsewhere ? this.#roomBeside(elsewhere) : requests)) {
-      this.#turnedAway += 1;
+    const otherUse = this.#sharedLimits?.using(this);
+    if (this.#active >= (otherUse ? this.#capacityBeside(otherUse) : requests)) {
+      this.#rejected += 1;
       throw this.#refusal(
-        `has ${requests} ${this.#what} under way, the most that it may (${this.#settings.requests})`,
+        `already has ${requests} ${this.#counted} in progress, the maximum (${this.#settings.requests})`,
         1,
       );
     }
     if (requestsPerSecond > 0) {
-      const waitMs = this.#rate.take(now, requestsPerSecond / 1000, this.#burst, elsewhere);
+      const waitMs = this.#rate.take(now, requestsPerSecond / 1000, this.#burst, otherUse);
       if (waitMs > 0) {
-        const why = `may begin ${requestsPerSecond} ${this.#what} a second (${this.#settings.requestsPerSecond})`;
+        const why = `is limited to ${requestsPerSecond} ${this.#counted} per second (${this.#settings.requestsPerSecond})`;
         throw this.#refusal(why, Math.ceil(waitMs / 1000));
       }
     }
-    this.#underWay += 1;
-    if (this.#underWay > this.#most) this.#most = this.#underWay;
+    this.#active += 1;
+    if (this.#active > this.#peak) this.#peak = this.#active;
   }
 
-  /** A request that entered is over. */
+  /** Called when an admitted request is over. */
   leave(): void {
-    this.#underWay -= 1;
+    this.#active -= 1;
   }
 
   useIn(seconds: number, now: number): OwnUse | undefined {
     const { requests } = this.#limits;
     const { isUsed, ...rate } = this.#rate.useIn(seconds, now);
-    const wanted = this.#most + this.#turnedAway;
-    this.#wanted = Math.min(requests, wanted);
-    [this.#most, this.#turnedAway] = [this.#underWay, 0];
-    if (wanted === 0 && !isUsed) return undefined;
-    const weight = Math.max(rate.weight, this.#wanted / requests);
-    return { ...rate, wanted: this.#wanted, underWay: this.#underWay, weight };
+    const demand = this.#peak + this.#rejected;
+    this.#demand = Math.min(requests, demand);
+    [this.#peak, this.#rejected] = [this.#active, 0];
+    if (demand === 0 && !isUsed) return undefined;
+    const weight = Math.max(rate.weight, this.#demand / requests);
+    return { ...rate, wanted: this.#demand, underWay: this.#active, weight };
   }
 
   charge(begun: number, now: number): void {
     this.#rate.charge(begun, now);
   }
 
-  /** Requests under way elsewhere count whatever part their processes have: an open stream lasts for hours. */
-  #roomBeside(elsewhere: LimitUse): number {
+  /** Requests in progress in other processes always count in full, because an open stream lasts for hours. */
+  #capacityBeside(otherUse: LimitUse): number {
     const { requests } = this.#limits;
-    const need = Math.max(this.#wanted, this.#underWay + this.#turnedAway);
-    const part = Math.ceil(requests * partOf(requests, need, elsewhere.wanted));
-    return Math.min(part, requests - elsewhere.underWay);
+    const demand = Math.max(this.#demand, this.#active + this.#rejected);
+    const share = Math.ceil(requests * partOf(requests, demand, otherUse.wanted));
+    return Math.min(share, requests - otherUse.underWay);
   }
 
   #refusal(why: string, seconds: number): TooManyRequests {
     this.#refusals ??= new Refusals();
-    return new TooManyRequests(`${this.#who} ${why}`, seconds, this.#refusals);
+    return new TooManyRequests(`${this.#subject} ${why}`, seconds, this.#refusals);
   }
 }

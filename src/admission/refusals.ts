@@ -1,8 +1,8 @@
 import { BerthError } from "../lib/errors.ts";
 
-/** A request above a limit; `retryAfterSeconds` of its data becomes the header `Retry-After` (RFC 9110, 10.2.3). */
+/** A request above a limit. `data.retryAfterSeconds` becomes the header `Retry-After` (RFC 9110, 10.2.3). */
 export class TooManyRequests extends BerthError {
-  /** The refusals of its sender. */
+  /** The pending rejections of the same tenant, token or address. */
   readonly refusals: Refusals;
 
   constructor(why: string, retryAfterSeconds: number, refusals: Refusals) {
@@ -12,44 +12,45 @@ export class TooManyRequests extends BerthError {
 }
 
 /**
- * Paces the answers to refused requests of one tenant, token or address. The first ones are answered at once, and so is
- * a fixed number in each second. Further ones are answered no sooner than the client was told to retry, so that each of
- * its connections brings one request in that time and not as many as it can send. Waiting answers are sent one by one,
- * so that clients do not all retry at the same moment; above the most that may wait, there is no answer at all.
+ * Paces the responses to rejected requests of one tenant, token or address. An initial burst and a fixed number per
+ * second are answered immediately. Further responses are delayed at least until the client may retry, so each of its
+ * connections sends one request in that time rather than as many as it can. Delayed responses are spaced out so that
+ * clients do not all retry at the same moment. Above the maximum number of delayed ones, there is no response at all.
  */
 export class Refusals {
-  #atOnce = AT_ONCE;
-  #filledAt = -Infinity;
-  #lastAt = -Infinity;
-  #waiting = 0;
+  #burst = BURST;
+  #refilledAt = -Infinity;
+  #lastSlotAt = -Infinity;
+  #delayed = 0;
 
   /**
-   * The milliseconds until the next refusal is answered, whose sender is asked to retry after `retryMs`; undefined if
-   * it never is. `now` is in milliseconds of any steady clock. Unless the result is 0, call `told` later.
+   * Returns how many milliseconds to delay the next rejection, whose client is asked to retry after `retryMs`;
+   * undefined if it gets no response. `now` is in milliseconds of any monotonic clock. Unless the result is 0, call
+   * `settled` later.
    */
   next(now: number, retryMs: number): number | undefined {
-    this.#atOnce = Math.min(AT_ONCE, this.#atOnce + ((now - this.#filledAt) / 1_000) * AT_ONCE_PER_SECOND);
-    this.#filledAt = now;
-    if (this.#atOnce >= 1) {
-      this.#atOnce -= 1;
+    this.#burst = Math.min(BURST, this.#burst + ((now - this.#refilledAt) / 1_000) * BURST_PER_SECOND);
+    this.#refilledAt = now;
+    if (this.#burst >= 1) {
+      this.#burst -= 1;
       return 0;
     }
-    if (this.#waiting >= WAITING_MAX) return undefined;
-    this.#waiting += 1;
-    const wanted = Math.max(now + Math.min(retryMs, WAIT_MAX_MS), this.#lastAt + APART_MS);
-    // Senders that were to be answered earlier may have gone since, and nobody waits behind them.
-    this.#lastAt = Math.min(wanted, now + WAIT_MAX_MS + this.#waiting * APART_MS);
-    return this.#lastAt - now;
+    if (this.#delayed >= DELAYED_MAX) return undefined;
+    this.#delayed += 1;
+    const slotAt = Math.max(now + Math.min(retryMs, DELAY_MAX_MS), this.#lastSlotAt + SPACING_MS);
+    // Clients with earlier slots may have disconnected since: do not wait for those slots.
+    this.#lastSlotAt = Math.min(slotAt, now + DELAY_MAX_MS + this.#delayed * SPACING_MS);
+    return this.#lastSlotAt - now;
   }
 
-  /** A delayed refusal is answered now, or its sender has gone. */
+  /** A delayed response was sent, or its client has disconnected. */
   readonly told = (): void => {
-    this.#waiting -= 1;
+    this.#delayed -= 1;
   };
 }
 
-const AT_ONCE = 50;
-const AT_ONCE_PER_SECOND = 50;
-const WAITING_MAX = 500;
-const WAIT_MAX_MS = 5_000;
-const APART_MS = 10;
+const BURST = 50;
+const BURST_PER_SECOND = 50;
+const DELAYED_MAX = 500;
+const DELAY_MAX_MS = 5_000;
+const SPACING_MS = 10;

@@ -1,45 +1,45 @@
 import { BerthError } from "../lib/errors.ts";
 import type { JsonObject } from "../lib/json.ts";
-import { fixed } from "../limits/fixed.ts";
-import { shareOfWorker, tenantLimitNames, type Limits, type TenantLimits } from "../limits/limits.ts";
+import { tenantLimitNames, workerShare, type Limits, type TenantLimits } from "../limits/limits.ts";
 
 const NAMES = Object.keys(tenantLimitNames) as (keyof TenantLimits)[];
 
 type TenantLimitDefaults = Pick<Limits, (typeof tenantLimitNames)[keyof TenantLimits]>;
 
-/** The limits of a tenant in each of so many workers, whose own are `defaults`. */
+/** The limits of a tenant in each of `workers` workers, where `defaults` are those of one worker. */
 export function tenantLimitsOfWorker(defaults: Limits, own: JsonObject, workers: number): TenantLimits {
   const shares = Object.entries(own).map(([name, value]) => {
     const limit = tenantLimitNames[name as keyof TenantLimits];
-    return [name, shareOfWorker(defaults, limit, value as number, workers)];
+    return [name, workerShare(defaults, limit, value as number, workers)];
   });
   return tenantLimits(defaults, Object.fromEntries(shares) as JsonObject);
 }
 
-/** Limits that the tenant's own record does not set have the service's defaults. */
+/** Applies the service's defaults to limits that the tenant's own record does not set. */
 export function tenantLimits(defaults: TenantLimitDefaults, own: JsonObject = {}): TenantLimits {
   const limits = Object.fromEntries(NAMES.map((name) => [name, defaults[tenantLimitNames[name]]]));
   return { ...(limits as Record<keyof TenantLimits, number>), ...own };
 }
 
-/** Limits of which 0 stands for none. */
-const NONE_AT_ZERO = /PerSecond$|PerMinute$|^historyDays$/;
+const UNLIMITED_AT_ZERO = /PerSecond$|PerMinute$|^historyDays$/;
 
 /**
- * The tenant's own limits after an import: those of the file that allow no more than the tenant's current ones, or the
- * service's defaults. Whoever wrote the file may not raise a limit.
+ * The tenant's own limits after an import. A limit from the file applies only if it is no higher than the current one,
+ * so that the author of a file cannot raise a limit.
  */
-export function limitsAfterImport(defaults: TenantLimitDefaults, own: JsonObject, ofFile: JsonObject): JsonObject {
-  const current: JsonObject = { ...tenantLimits(defaults, own) };
+export function limitsAfterImport(defaults: TenantLimitDefaults, own: JsonObject, fileLimits: JsonObject): JsonObject {
+  const currentLimits: JsonObject = { ...tenantLimits(defaults, own) };
   const allows = (name: string, value: unknown): number =>
-    value === 0 && NONE_AT_ZERO.test(name) ? Infinity : Number(value);
-  const lower = Object.entries(ofFile).filter(([name, value]) => allows(name, value) <= allows(name, current[name]));
-  return { ...own, ...Object.fromEntries(lower) };
+    value === 0 && UNLIMITED_AT_ZERO.test(name) ? Infinity : Number(value);
+  const accepted = Object.entries(fileLimits).filter(
+    ([name, value]) => allows(name, value) <= allows(name, currentLimits[name]),
+  );
+  return { ...own, ...Object.fromEntries(accepted) };
 }
 
 /**
- * Applies a tenant's own limits that a person wrote, each `name=number`; a name without a number takes the default
- * again. Throws `tenant_invalid` with every problem at once.
+ * Applies changes of a tenant's own limits, each written as `name=number`; a name without a number restores the
+ * default. Throws `tenant_invalid` with all problems.
  */
 export function readTenantLimits(before: JsonObject, texts: readonly string[]): JsonObject {
   const limits: JsonObject = { ...before };
@@ -60,31 +60,12 @@ export function readTenantLimits(before: JsonObject, texts: readonly string[]): 
   return limits;
 }
 
-/** How long content that nothing refers to stays readable, and how long it can be taken back after that. */
-export const collectionBounds = fixed({ collectGraceMs: 3_600_000 });
-
-/** The order for a collection: how long each tenant keeps history. */
-export function collectionOf(
-  tenants: readonly { readonly name: string; readonly limits: JsonObject }[],
-  defaults: Limits,
-): { readonly tenants: { readonly tenant: string; readonly historyMs: number }[]; readonly graceMs: number } {
-  return {
-    tenants: tenants.map(({ name, limits }) => ({
-      tenant: name,
-      historyMs: tenantLimits(defaults, limits).historyDays * DAY_MS,
-    })),
-    graceMs: collectionBounds.collectGraceMs,
-  };
-}
-
-const DAY_MS = 86_400_000;
-
-/** Sentences about the faults of a tenant's own limits. */
+/** Describes what is invalid in a tenant's own limits. */
 export function tenantLimitProblems(limits: JsonObject): string[] {
   return Object.entries(limits).flatMap(([name, value]) => {
     if (!(NAMES as readonly string[]).includes(name))
       return [`there is no limit ${JSON.stringify(name.slice(0, 100))}`];
-    const isRight = typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
-    return isRight ? [] : [`the limit "${name}" must be a whole number`];
+    const isValid = typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
+    return isValid ? [] : [`the limit "${name}" must be a whole number`];
   });
 }

@@ -1,9 +1,9 @@
 import type { JsonObject } from "../lib/json.ts";
 
 /**
- * The words of the audit log. This folder owns which facts are recorded, how they are written, chained and verified,
- * and the calls that wait to be recorded. It knows no HTTP, no MCP and no SQL: a store keeps the links (`AuditLinks`),
- * and writes those of a change in the transaction of the change.
+ * The kinds of audit records. This folder owns what is recorded, how records are written, chained and verified, and the
+ * queue of calls to record. It knows no HTTP, no MCP and no SQL: a store holds the links (`AuditLinks`), and writes the
+ * links of a change in the same transaction as the change.
  */
 export const AUDIT_KINDS = [
   "call",
@@ -21,48 +21,47 @@ export const AUDIT_KINDS = [
 
 export type AuditKind = (typeof AUDIT_KINDS)[number];
 
-/** The tenant of the service's own records. */
+/** The tenant of records about the service itself. */
 export const SERVICE = "";
 
-/** The chain of a link: the tenant's, or that of the `SERVICE`. Null for the chain of anchors. */
+/** The chain of a link: that of a tenant or of `SERVICE`. Null for the chain of anchors. */
 export type Chain = string | null;
 
-/** An event to record, not yet in a chain. Never holds a secret, a token or any content. */
+/** An event to record, not yet part of a chain. Never contains a secret, a token or any content. */
 export interface AuditEntry {
   readonly tenant: string;
   readonly kind: AuditKind;
-  /** JSON, as UTF-8: for calls a block of many (`call-block.ts`), else the facts of one record. */
+  /** JSON, as UTF-8: a block of calls (`call-block.ts`), or the facts of one record. */
   readonly body: string | Uint8Array;
-  /** The number of records in the body. */
   readonly records: number;
-  /** The time of the earliest one, in milliseconds since the epoch; undefined for now. */
+  /** The time of the earliest record, in milliseconds since the epoch; now by default. */
   readonly since?: number;
 }
 
-/** An entry with its place in a chain. */
+/** An entry at its position in a chain. */
 export interface AuditLink {
   readonly chain: Chain;
-  /** Its place in the chain: from 1, without gaps. */
+  /** The position in the chain: from 1, without gaps. */
   readonly number: number;
-  /** Grows from one link to the next that a store takes, of whatever chain. No hash covers it. */
+  /** Increases from link to link over all chains of a store. Not covered by a hash. */
   readonly arrival: number;
-  /** Milliseconds since the epoch: when it was written, and when its earliest record happened. */
+  /** Milliseconds since the epoch: when the link was written, and when its earliest record happened. */
   readonly at: number;
   readonly since: number;
   readonly tenant: string;
   readonly kind: AuditKind | "anchor";
   readonly records: number;
-  /** The size of the body, as UTF-8. */
+  /** The size of the body in bytes, as UTF-8. */
   readonly bytes: number;
-  /** SHA-256 of the body; it stays when the body is removed. */
+  /** SHA-256 of the body. It remains after the body is removed. */
   readonly digest: Uint8Array;
-  /** SHA-256 over the hash of the link before it in the chain, and this link. */
+  /** SHA-256 over the hash of the previous link in the chain, and this link. */
   readonly hash: Uint8Array;
-  /** Null once retention has removed it. */
+  /** Null after retention removed it. */
   readonly body: string | null;
 }
 
-/** The end of a chain at some moment. One of the anchors, kept elsewhere, proves all that they hold. */
+/** The end of a chain at some moment. A saved head of the anchors proves everything that the anchors cover. */
 export interface AuditHead {
   readonly number: number;
   readonly hash: Uint8Array;
@@ -75,39 +74,39 @@ export interface ChainHead extends AuditHead {
 /** The storage of the links. */
 export interface AuditLinks {
   /**
-   * Appends all entries or none. They survive the end of this process at once, and a power cut soon after. Rejects with
-   * `store_failed`; a store that one process writes at a time does so at once if another is writing, unless it is
-   * `patient`. Where it rejects with `store_uncertain`, the same entries may be appended again: they are there once.
+   * Appends all entries or none. They survive the end of this process immediately, and a power cut soon after. Rejects
+   * with `store_failed`: unless `patient`, immediately if the store allows one writer at a time and another is writing.
+   * After `store_uncertain`, the same entries may be appended again without being stored twice.
    */
   append(entries: readonly AuditEntry[], options?: { readonly patient?: boolean }): Promise<void>;
 
-  /** At most `max` links between two moments, newest first, from a place on. Anchors only where they are asked for. */
+  /** At most `max` links between two moments, newest first, from a position on. Anchors only by their `kind`. */
   newest(query: LinkQuery): Promise<AuditLink[]>;
 
-  /** All links, anchors included, as they arrived; so those of one chain in its order. */
+  /** All links, including anchors, by arrival. Within a chain, this is the order of the chain. */
   all(): AsyncIterable<AuditLink>;
 
-  /** The log's own records of removals, newest first. */
+  /** The records of retention, newest first. */
   retentions(): Promise<Retention[]>;
 
   /** The ends of all chains. */
   heads(): Promise<readonly ChainHead[]>;
 
-  /** The end of the anchors; undefined where there is none yet. */
+  /** The end of the anchors; undefined if there is none yet. */
   head(): Promise<AuditHead | undefined>;
 
   /**
-   * Adds an anchor, which holds the heads of exactly those chains that have grown since the one before, in order of
-   * arrival. None where nothing has grown; nor, unless it is to be `now`, in a minute that has one from whatever process.
-   * Resolves with the end of the anchors. Rejects as `append`.
+   * Adds an anchor with the heads of all chains that have grown since the last one, in order of arrival. Adds none if
+   * no chain has grown, or if any process has added one in this minute and `now` is not set. Resolves with the end of
+   * the anchors. Rejects as `append` does.
    */
   anchor(options?: { readonly now?: boolean; readonly patient?: boolean }): Promise<AuditHead | undefined>;
 
-  /** Removes some links that are older or more than `keep` allows; true if there may be more to remove. */
+  /** Removes some of the links that are older or larger than the limits allow. True if there may be more to remove. */
   retain(keep: Keep): Promise<boolean>;
 }
 
-/** The audit log, as far as it is read to verify it. */
+/** The parts of the audit log that verification reads. */
 export type ReadableLinks = Pick<AuditLinks, "newest" | "all" | "retentions" | "heads">;
 
 export interface LinkQuery {
@@ -116,15 +115,15 @@ export interface LinkQuery {
   readonly kind?: AuditLink["kind"] | undefined;
   readonly since?: number | undefined;
   readonly until?: number | undefined;
-  /** The place of the first link to return; the newest by default. */
+  /** The position of the first link to return; by default, the newest. */
   readonly from?: { readonly at: number; readonly arrival: number } | undefined;
   readonly max: number;
 }
 
-/** A removal goes down to this share of the limit, so that not every new call leads to a record of retention. */
-export const KEPT_SHARE = 0.9;
+/** A removal goes down to this share of the limit, so that not every new call causes another removal. */
+export const RETAINED_SHARE = 0.9;
 
-/** 0 means no limit, for each of them. */
+/** For each limit, 0 means no limit. */
 export interface Keep {
   readonly auditDays: number;
   readonly auditCallDays: number;
@@ -132,36 +131,36 @@ export interface Keep {
   readonly auditCallBytesPerTenant: number;
 }
 
-/** A record of retention: what it removed, if anything, and the limits in force at the time. */
+/** A record of retention: what was removed, if anything, and the limits at that time. */
 export interface Retention extends Pick<AuditLink, "chain" | "number" | "arrival" | "at" | "tenant"> {
-  /** Set when it cannot be read; nothing else is known of it then. */
+  /** Set if the record is unreadable; nothing else is known then. */
   readonly isDamaged?: true;
   /** Missing in a damaged or forged record. */
   readonly limits?: Keep;
-  /** Only for the service: all links of the chain up to this one are gone. */
+  /** Only for the service: all links of the chain up to this one were removed. */
   readonly cut?: ChainHead & { readonly last: RemovedLink | undefined };
-  /** Bodies of the tenant up to this number are gone, either of its calls or of everything else. */
+  /** Bodies of the tenant up to this number were removed, either those of calls or all others. */
   readonly bodies?: { readonly through: number; readonly isCall: boolean };
 }
 
-/** The last removed link, whole: its hash, which the next link builds on, proves its time. */
+/** The last removed link in full. Its hash, on which the next link builds, proves its time. */
 export interface RemovedLink extends Omit<AuditLink, "chain" | "number" | "arrival" | "hash" | "body"> {
   /** The hash of the previous link. */
   readonly previous: Uint8Array;
 }
 
-/** The entry of one record that happens now. */
-export function entryOf(tenant: string, kind: AuditKind, facts: JsonObject): AuditEntry {
+/** The entry for a single record of an event that happens now. */
+export function auditEntry(tenant: string, kind: AuditKind, facts: JsonObject): AuditEntry {
   return { tenant, kind, body: JSON.stringify(facts), records: 1 };
 }
 
-/** Splits `page, token:1a2b`, as histories have it, into the way and the principal, if any. */
-export function actorOf(by: string): { by: string; principal?: string } {
-  const at = by.indexOf(", ");
-  return at < 0 ? { by } : { by: by.slice(0, at), principal: by.slice(at + 2) };
+/** Splits the text of a history, such as `page, token:1a2b`, into the path of the change and the principal, if any. */
+export function parseActor(by: string): { by: string; principal?: string } {
+  const comma = by.indexOf(", ");
+  return comma < 0 ? { by } : { by: by.slice(0, comma), principal: by.slice(comma + 2) };
 }
 
-/** A change as a store's `change` knows it: contents by their CIDs alone. */
+/** A change as passed to the store's `change`, with CIDs in place of contents. */
 interface Changed {
   readonly by: string;
   readonly subject?: {
@@ -175,32 +174,32 @@ interface Changed {
 interface MovedName {
   readonly kind: string;
   readonly name: string;
-  /** Null for a name that is new or removed. */
+  /** Null for a name that is added or removed. */
   readonly from: string | null;
   readonly cid: string | null;
 }
 
-/** The most items that were taken over together and are recorded by name; the others are counted. */
-const TAKEN_MAX = 50;
+/** The maximum number of auto-approved items that are recorded by name; the others are only counted. */
+const AUTO_APPROVED_MAX = 50;
 
-function takenFacts(all: readonly { readonly subject: string; readonly name: string }[]): JsonObject {
-  const items = all
-    .slice(0, TAKEN_MAX)
-    .map(({ subject, name }) => ({ subject, name: name.slice(0, TAKEN_NAME_UNITS_MAX) }));
-  return { items, ...(all.length > TAKEN_MAX && { more: all.length - TAKEN_MAX }) };
+function autoApprovedFacts(approved: readonly { readonly subject: string; readonly name: string }[]): JsonObject {
+  const items = approved
+    .slice(0, AUTO_APPROVED_MAX)
+    .map(({ subject, name }) => ({ subject, name: name.slice(0, AUTO_APPROVED_NAME_UNITS_MAX) }));
+  return { items, ...(approved.length > AUTO_APPROVED_MAX && { more: approved.length - AUTO_APPROVED_MAX }) };
 }
 
-/** Names are an upstream's own, of whatever length. */
-const TAKEN_NAME_UNITS_MAX = 200;
+/** Upstreams choose names of any length. */
+const AUTO_APPROVED_NAME_UNITS_MAX = 200;
 
-/** The record of one transaction that moved names: by a person, by the boot image, or by the loading of a server. */
-export function auditOfChange(tenant: string, { by, subject }: Changed, moved: readonly MovedName[]): AuditEntry {
+/** The record of one transaction that moved names, caused by a person, the boot image, or the loading of a server. */
+export function changeEntry(tenant: string, { by, subject }: Changed, moved: readonly MovedName[]): AuditEntry {
   const names = moved.map(({ kind, name, from, cid }) => ({ kind, name, from, to: cid }));
-  const about = subject && {
+  const subjectFacts = subject && {
     subject: { kind: subject.kind, name: subject.name },
     ...(subject.breaking && { breaking: true }),
-    ...(subject.autoApproved?.length && { autoApproved: takenFacts(subject.autoApproved) }),
+    ...(subject.autoApproved?.length && { autoApproved: autoApprovedFacts(subject.autoApproved) }),
   };
   const kind = subject?.kind === "contract" ? "approval" : "edit";
-  return entryOf(tenant, kind, { ...actorOf(by), ...about, names });
+  return auditEntry(tenant, kind, { ...parseActor(by), ...subjectFacts, names });
 }

@@ -4,12 +4,12 @@ import { LongJson } from "../lib/long-text.ts";
 import type { AuditEntry } from "./audit-entry.ts";
 import type { AuditFilter } from "./filter.ts";
 
-/** A call that has ended. Its contents are not recorded: only their size and digest. */
+/** A finished call. Only the sizes and digests of its contents are recorded. */
 export interface AuditedCall {
   /** The same object for all calls of a tool of a loaded release. */
   readonly tool: CalledTool;
   readonly outcome: string;
-  /** On the process's clock (`performance.now`). */
+  /** Monotonic, as `performance.now`. */
   readonly beganAt: number;
   readonly ms: number;
   readonly retries: number;
@@ -28,15 +28,14 @@ interface CalledTool {
 
 const FIRST_BYTES = 16 * 1024;
 
-/** Read once: it is no plain field. */
+/** Read once: the property is a getter. */
 const STARTED_AT = performance.timeOrigin;
 
 /**
- * Many calls of one tenant, written as one body:
- * `{"tools": [[server, release, tool]…], "principals": […], "dropped": n, "calls": […]}`. A call is
- * `[tool, principal or -1, outcome, end time, ms, retries, request id, bytes, digest, bytes, digest]`, with the sizes
- * and digests of its arguments and its result. A call becomes bytes at once and keeps no object alive: work for the
- * garbage collector would cost a call more than everything else here.
+ * Many calls of one tenant as one body: `{"tools": [[server, release, tool]…], "principals": […], "dropped": n,
+ * "calls": […]}`. A call is `[tool, principal or -1, outcome, end time, ms, retries, request id, bytes, digest, bytes,
+ * digest]`, with the sizes and digests of its arguments and its result. Calls are serialized immediately and retain no
+ * objects: garbage collection would cost more per call than everything else here.
  */
 export class CallBlock {
   readonly tenant: string;
@@ -46,7 +45,7 @@ export class CallBlock {
   #length = 0;
   #since = Infinity;
   calls = 0;
-  /** Calls that found no room. */
+  /** Calls that exceeded the queue. */
   dropped = 0;
 
   constructor(tenant: string) {
@@ -56,15 +55,15 @@ export class CallBlock {
   add({ tool, outcome, beganAt, ms, retries, principal, trace, args, result }: AuditedCall): void {
     const endedAt = Math.round(STARTED_AT + beganAt + ms);
     if (endedAt < this.#since) this.#since = endedAt;
-    const who = principal ? indexIn(this.#principals, principal.id) : -1;
+    const principalIndex = principal ? indexFor(this.#principals, principal.id) : -1;
     const request = trace ? JSON.stringify(trace.requestId) : "null";
-    const facts = `${indexIn(this.#tools, tool)},${who},"${outcome}",${endedAt},${Math.round(ms * 1000) / 1000},${retries}`;
-    this.#write(`[${facts},${request},${digestOf(args)},${result ? digestOf(result) : "null,null"}],`);
+    const facts = `${indexFor(this.#tools, tool)},${principalIndex},"${outcome}",${endedAt},${Math.round(ms * 1000) / 1000},${retries}`;
+    this.#write(`[${facts},${request},${digestFields(args)},${result ? digestFields(result) : "null,null"}],`);
     this.calls += 1;
   }
 
   #write(text: string): void {
-    // A character has at most three bytes.
+    // A UTF-16 code unit has at most three bytes.
     const needed = this.#length + text.length * 3;
     if (needed > this.#bytes.length)
       this.#bytes = Buffer.concat([this.#bytes], Math.max(needed, 2 * this.#bytes.length));
@@ -78,31 +77,30 @@ export class CallBlock {
     if (records === 0) return undefined;
     const tools = [...this.#tools.keys()].map(({ server, release, tool }) => [server, release, tool]);
     const head = JSON.stringify({ tools, principals: [...this.#principals.keys()], dropped });
-    // Without the last comma.
-    const written = this.#bytes.subarray(0, Math.max(0, this.#length - 1));
-    const body = Buffer.concat([Buffer.from(`${head.slice(0, -1)},"calls":[`), written, Buffer.from("]}")]);
+    // Without the trailing comma.
+    const callBytes = this.#bytes.subarray(0, Math.max(0, this.#length - 1));
+    const body = Buffer.concat([Buffer.from(`${head.slice(0, -1)},"calls":[`), callBytes, Buffer.from("]}")]);
     const since = calls > 0 ? { since: this.#since } : {};
     return { tenant: this.tenant, kind: "call", body, records, ...since };
   }
 }
 
-function digestOf(value: object): string {
+function digestFields(value: object): string {
   const { bytes, sha256 } = value instanceof JsonText || value instanceof LongJson ? value.digest : digestOfJson(value);
   return `${bytes},"${sha256}"`;
 }
 
-function indexIn<T>(known: Map<T, number>, value: T): number {
-  let index = known.get(value);
-  if (index === undefined) known.set(value, (index = known.size));
+function indexFor<T>(indexes: Map<T, number>, value: T): number {
+  let index = indexes.get(value);
+  if (index === undefined) indexes.set(value, (index = indexes.size));
   return index;
 }
 
-/** The format that `CallBlock` writes. */
 interface Block {
   readonly tools: readonly (readonly [server: string, release: string, tool: string])[];
   readonly principals: readonly string[];
   readonly dropped: number;
-  /** Each is a `BlockCall`, unless it is damaged. */
+  /** Each is a `BlockCall`, unless damaged. */
   readonly calls: readonly unknown[];
 }
 
@@ -121,8 +119,8 @@ type BlockCall = readonly [
 ];
 
 /**
- * Reads a block; undefined if it is damaged. `call` returns a recorded call by its index, undefined if it does not match,
- * and "damaged" if it cannot be read. Most calls are only tested against the filter.
+ * Reads a block; undefined if it is damaged. `call` returns a call by its index: undefined if it does not match the
+ * filter, and "damaged" if it is unreadable. Most calls are only tested against the filter.
  */
 export function readCalls(body: string) {
   const block = soundObject(body);
@@ -134,9 +132,21 @@ export function readCalls(body: string) {
     call(index: number, filter: AuditFilter) {
       const call = calls[index];
       if (!isCall(call, tools)) return "damaged";
-      const [of, who, outcome, endedAt, ms, retries, requestId, argumentBytes, argumentDigest, bytes, digest] = call;
-      const [server, release, tool] = tools[of]!;
-      const principal = principals[who];
+      const [
+        toolIndex,
+        principalIndex,
+        outcome,
+        endedAt,
+        ms,
+        retries,
+        requestId,
+        argumentBytes,
+        argumentDigest,
+        bytes,
+        digest,
+      ] = call;
+      const [server, release, tool] = tools[toolIndex]!;
+      const principal = principals[principalIndex];
       if (filter.outcome !== undefined && outcome !== filter.outcome) return undefined;
       if (filter.server !== undefined && server !== filter.server) return undefined;
       if (filter.tool !== undefined && tool !== filter.tool) return undefined;
@@ -152,9 +162,9 @@ export function readCalls(body: string) {
         ms,
         retries,
         requestId: requestId ?? undefined,
-        arguments: { bytes: argumentBytes, sha256: hexOf(argumentDigest) },
-        // None of a call that ended with questions or a protocol error.
-        result: bytes === null || digest === null ? undefined : { bytes, sha256: hexOf(digest) },
+        arguments: { bytes: argumentBytes, sha256: base64UrlToHex(argumentDigest) },
+        // A call that ended with questions or a protocol error has no result.
+        result: bytes === null || digest === null ? undefined : { bytes, sha256: base64UrlToHex(digest) },
       };
     },
   };
@@ -175,11 +185,22 @@ function isBlock(value: unknown): value is Block {
 
 function isCall(value: unknown, tools: Block["tools"]): value is BlockCall {
   if (!Array.isArray(value)) return false;
-  const [of, who, outcome, endedAt, ms, retries, requestId, argumentBytes, argumentDigest, bytes, digest] =
-    value as unknown[];
+  const [
+    toolIndex,
+    principalIndex,
+    outcome,
+    endedAt,
+    ms,
+    retries,
+    requestId,
+    argumentBytes,
+    argumentDigest,
+    bytes,
+    digest,
+  ] = value as unknown[];
   return (
-    tools[of as number] !== undefined &&
-    [who, endedAt, ms, retries, argumentBytes].every((each) => typeof each === "number") &&
+    tools[toolIndex as number] !== undefined &&
+    [principalIndex, endedAt, ms, retries, argumentBytes].every((each) => typeof each === "number") &&
     [outcome, argumentDigest].every((each) => typeof each === "string") &&
     (requestId === null || typeof requestId === "string") &&
     (bytes === null || typeof bytes === "number") &&
@@ -187,6 +208,6 @@ function isCall(value: unknown, tools: Block["tools"]): value is BlockCall {
   );
 }
 
-function hexOf(digest: string): string {
+function base64UrlToHex(digest: string): string {
   return Buffer.from(digest, "base64url").toString("hex");
 }

@@ -3,18 +3,18 @@ import { canonicalJson } from "../lib/canonical-json.ts";
 import { soundObject } from "../lib/json.ts";
 import type { AuditEntry, AuditHead, AuditLink, ChainHead } from "./audit-entry.ts";
 
-/** The head before the first link of a chain. */
+/** The head of an empty chain. */
 export const GENESIS: AuditHead = { number: 0, hash: new Uint8Array(32) };
 
-/** There is one anchor in this time at most, unless it is asked for. */
+/** The minimum interval between anchors, except for requested ones. */
 export const ANCHOR_MS = 60_000;
-/** An event is recorded at most this much later than it happened. */
+/** The maximum delay between an event and its record. */
 export const WRITTEN_LATE_MS = 3_600_000;
 
 /** The part of a link that its hash covers. */
 type Linked = Pick<AuditLink, "number" | "at" | "since" | "tenant" | "kind" | "records" | "bytes" | "digest">;
 
-/** The link of an entry that follows `previous` and is written at `at` (milliseconds since the epoch). */
+/** Builds the link of an entry that follows `previous` and is written at `at` (milliseconds since the epoch). */
 export function linkAfter(
   previous: AuditHead,
   at: number,
@@ -35,46 +35,46 @@ export function linkAfter(
 }
 
 /**
- * SHA-256 of two lines: the previous link's hash, in hexadecimal, and the canonical JSON of the link, with the digest
- * in place of the body. So the chain can be checked after bodies are removed, and by anything that computes SHA-256
- * (docs/audit.md).
+ * SHA-256 of two lines: the previous link's hash in hexadecimal, and the canonical JSON of the link, with the digest in
+ * place of the body. The chain can therefore be verified after bodies are removed, and by any tool that computes
+ * SHA-256 (docs/audit.md).
  */
 export function linkHash(previous: Uint8Array, link: Linked): Uint8Array {
   const { number, at, since, tenant, kind, records, bytes, digest } = link;
-  const line = canonicalJson({ number, at, since, tenant, kind, records, bytes, digest: hexOf(digest) });
-  return hash("sha256", `${hexOf(previous)}\n${line}`, "buffer");
+  const line = canonicalJson({ number, at, since, tenant, kind, records, bytes, digest: toHex(digest) });
+  return hash("sha256", `${toHex(previous)}\n${line}`, "buffer");
 }
 
 /** The body of an anchor. */
 export function anchorBody(heads: readonly (AuditHead & { readonly tenant: string })[]): string {
-  return JSON.stringify({ heads: heads.map(({ tenant, number, hash }) => [tenant, number, hexOf(hash)]) });
+  return JSON.stringify({ heads: heads.map(({ tenant, number, hash }) => [tenant, number, toHex(hash)]) });
 }
 
-/** Undefined for what no anchor says. */
-export function readAnchor(body: string | null): readonly (ChainHead & { readonly chain: string })[] | undefined {
+/** Undefined if the body is not that of an anchor. */
+export function parseAnchor(body: string | null): readonly (ChainHead & { readonly chain: string })[] | undefined {
   const { heads } = soundObject(body ?? "") ?? {};
   if (!Array.isArray(heads)) return undefined;
-  const read = heads.map((head) => {
+  const parsed = heads.map((head) => {
     const [chain, number, hex] = Array.isArray(head) ? head : [];
     if (typeof chain !== "string" || typeof number !== "number" || typeof hex !== "string") return undefined;
     return { chain, number, hash: Buffer.from(hex, "hex") };
   });
-  return read.every((head) => head !== undefined) ? read : undefined;
+  return parsed.every((head) => head !== undefined) ? parsed : undefined;
 }
 
-export function hexOf(bytes: Uint8Array): string {
+export function toHex(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("hex");
 }
 
-/** The whole head as text: `1234:9f86d0…`. */
+/** A head as text: `1234:9f86d0…`. */
 export function headText({ number, hash }: AuditHead): string {
-  return `${number}:${hexOf(hash)}`;
+  return `${number}:${toHex(hash)}`;
 }
 
-const HEAD = /^([1-9]\d{0,14}):([0-9a-f]{64})$/;
+const HEAD_TEXT = /^([1-9]\d{0,14}):([0-9a-f]{64})$/;
 
 /** Undefined if the text is not a head. */
 export function readHead(text: string): AuditHead | undefined {
-  const [, number, hex] = HEAD.exec(text.trim()) ?? [];
+  const [, number, hex] = HEAD_TEXT.exec(text.trim()) ?? [];
   return hex === undefined ? undefined : { number: Number(number), hash: Buffer.from(hex, "hex") };
 }

@@ -2,27 +2,27 @@ import { BerthError } from "../lib/errors.ts";
 import type { Json, JsonObject } from "../lib/json.ts";
 import { AUDIT_KINDS, type AuditKind } from "./audit-entry.ts";
 
-/** The criteria of a search; absent ones match everything. */
+/** The criteria of a search. Omitted ones match everything. */
 export interface AuditFilter {
   readonly kind?: AuditKind | undefined;
   readonly server?: string | undefined;
   readonly tool?: string | undefined;
   readonly principal?: string | undefined;
   readonly outcome?: string | undefined;
-  /** Milliseconds since the epoch, both included. */
+  /** Milliseconds since the epoch, both inclusive. */
   readonly since?: number | undefined;
   readonly until?: number | undefined;
 }
 
-/** The facts of a record that a filter looks at. */
+/** The facts of a record that filters read. */
 type AuditedFacts = JsonObject & { readonly at: string };
 
-/** Bodies are long, and most match nothing: a search for the text itself finds that without parsing the JSON. */
-export function mayFit(body: string, { server, tool, principal, outcome }: AuditFilter): boolean {
+/** A cheap test before parsing: bodies are long, and most do not contain the text. */
+export function mayMatch(body: string, { server, tool, principal, outcome }: AuditFilter): boolean {
   return [server, tool, principal, outcome].every((text) => text === undefined || body.includes(JSON.stringify(text)));
 }
 
-export function fits(record: AuditedFacts, filter: AuditFilter): boolean {
+export function matchesFilter(record: AuditedFacts, filter: AuditFilter): boolean {
   const { server, tool, principal, outcome, since, until } = filter;
   if (tool !== undefined && record["tool"] !== tool) return false;
   if (principal !== undefined && record["principal"] !== principal) return false;
@@ -32,7 +32,7 @@ export function fits(record: AuditedFacts, filter: AuditFilter): boolean {
   return (since === undefined || at >= since) && (until === undefined || at <= until);
 }
 
-/** True when the server was called or changed: by its names, or as the subject of an edit. */
+/** True if the server was called or changed, by its name or as the subject of an edit. */
 function isAbout(record: AuditedFacts, server: string): boolean {
   if (record["server"] === server) return true;
   const about = [record["subject"], ...(Array.isArray(record["names"]) ? record["names"] : [])];
@@ -44,7 +44,7 @@ function isServer(about: Json | undefined, server: string): boolean {
   return name === server && kind !== "variable";
 }
 
-/** A search as text: in an address, in a form, or on the command line. Empty texts count as absent. */
+/** A search as text, from a URL, a form, or the command line. An empty text counts as omitted. */
 export const FILTER_FIELDS = ["kind", "server", "tool", "principal", "outcome", "since", "until", "limit"] as const;
 
 export type FilterTexts = Partial<Record<(typeof FILTER_FIELDS)[number], string | undefined>>;
@@ -54,35 +54,33 @@ const PAGE_RECORDS_MAX = 1_000;
 const NAME_CHARACTERS_MAX = 256;
 export const OUTCOMES: readonly string[] = ["ok", "error", "invalid", "asked", "granted", "declined", "refused"];
 
-/** Throws `invalid_params` with every problem at once. */
+/** Throws `invalid_params` with all problems. */
 export function readFilter(texts: FilterTexts, now: number = Date.now()): AuditFilter & { readonly limit: number } {
   const problems: string[] = [];
-  const given = (field: keyof FilterTexts): string | undefined => texts[field]?.trim() || undefined;
-  const oneOf = (field: "kind" | "outcome", known: readonly string[]): string | undefined => {
-    const text = given(field);
-    if (text !== undefined && !known.includes(text)) problems.push(`${field} must be one of ${known.join(", ")}`);
+  const readText = (field: keyof FilterTexts): string | undefined => texts[field]?.trim() || undefined;
+  const oneOf = (field: "kind" | "outcome", allowed: readonly string[]): string | undefined => {
+    const text = readText(field);
+    if (text !== undefined && !allowed.includes(text)) problems.push(`${field} must be one of ${allowed.join(", ")}`);
     return text;
   };
   const name = (field: "server" | "tool" | "principal"): string | undefined => {
-    const text = given(field);
+    const text = readText(field);
     if (text !== undefined && text.length > NAME_CHARACTERS_MAX) {
       problems.push(`${field} has at most ${NAME_CHARACTERS_MAX} characters`);
     }
     return text;
   };
   const time = (field: "since" | "until"): number | undefined => {
-    const text = given(field);
+    const text = readText(field);
     const ms = text === undefined ? undefined : readTime(text, now);
     if (text !== undefined && ms === undefined) {
-      problems.push(
-        `${field} must be a time such as 2026-11-22T08:00Z, or a span back from now such as 30m, 12h or 7d`,
-      );
+      problems.push(`${field} must be a time such as 2026-11-22T08:00Z, or a span before now such as 30m, 12h or 7d`);
     }
     return ms;
   };
-  const limit = given("limit") ?? String(PAGE_RECORDS);
-  const isRight = /^[1-9]\d{0,5}$/.test(limit) && Number(limit) <= PAGE_RECORDS_MAX;
-  if (!isRight) problems.push(`limit must be a whole number from 1 to ${PAGE_RECORDS_MAX}`);
+  const limit = readText("limit") ?? String(PAGE_RECORDS);
+  const isValid = /^[1-9]\d{0,5}$/.test(limit) && Number(limit) <= PAGE_RECORDS_MAX;
+  if (!isValid) problems.push(`limit must be a whole number from 1 to ${PAGE_RECORDS_MAX}`);
   const filter = {
     kind: oneOf("kind", AUDIT_KINDS) as AuditKind | undefined,
     server: name("server"),
@@ -98,13 +96,13 @@ export function readFilter(texts: FilterTexts, now: number = Date.now()): AuditF
 }
 
 const UNIT_MS: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
-const MOMENT = /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(Z|[+-]\d\d:\d\d)?)?$/;
+const TIMESTAMP = /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(Z|[+-]\d\d:\d\d)?)?$/;
 
-/** Milliseconds since the epoch of a time, in UTC without a zone, or of a span back from now; undefined for another text. */
+/** Parses a time (UTC by default) or a span before `now` into milliseconds since the epoch; undefined if invalid. */
 export function readTime(text: string, now: number): number | undefined {
   const [, count, unit = ""] = /^(\d{1,6})([mhd])$/.exec(text) ?? [];
   if (count !== undefined) return now - Number(count) * UNIT_MS[unit]!;
-  const [whole, zone] = MOMENT.exec(text) ?? [];
+  const [whole, zone] = TIMESTAMP.exec(text) ?? [];
   if (whole === undefined) return undefined;
   const ms = Date.parse(zone === undefined && whole.length > 10 ? `${whole}Z` : whole);
   return Number.isNaN(ms) ? undefined : ms;

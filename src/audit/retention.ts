@@ -1,8 +1,8 @@
 import { canonicalJson } from "../lib/canonical-json.ts";
 import { isObject, soundObject, type JsonObject } from "../lib/json.ts";
 import {
-  entryOf,
-  KEPT_SHARE,
+  auditEntry,
+  RETAINED_SHARE,
   SERVICE,
   type AuditEntry,
   type AuditHead,
@@ -12,24 +12,24 @@ import {
   type RemovedLink,
   type Retention,
 } from "./audit-entry.ts";
-import { GENESIS, hexOf } from "./chain.ts";
+import { GENESIS, toHex } from "./chain.ts";
 
-/** The most that one step of retention removes, so that none delays calls for long. */
+/** The maximum removed in one step, so that no step delays calls for long. */
 export const REMOVED_LINKS = 250;
 const REMOVED_BYTES = 1024 * 1024;
 const DAY_MS = 86_400_000;
 /**
- * After this long without a record, the clock may have been set forward: age counts once the log has gone on for as
- * long.
+ * After a gap of this length, the clock may have been set forward: ages are measured from before the gap until the log
+ * has continued for as long.
  */
 export const LEAP_MS = 7 * DAY_MS;
 /**
- * The limits are recorded again after this long, so that any saved head is preceded by them at a short distance, and so
- * that the log is never silent for longer while Berth runs.
+ * Limits are recorded again after this time, so that any saved head closely follows such a record, and so that a
+ * running Berth never leaves a gap of `LEAP_MS` in the log.
  */
-const LIMITS_STATED_MS = 6 * DAY_MS;
+const LIMITS_REPEAT_MS = 6 * DAY_MS;
 
-/** The times of links around `LEAP_MS` ago; undefined or null where there is none. */
+/** The times of links around `LEAP_MS` ago; undefined or null if there are none. */
 interface Times {
   readonly now: number;
   readonly latest: number | null | undefined;
@@ -38,14 +38,14 @@ interface Times {
 }
 
 /**
- * The time that ages are measured from: the clock, or the log's time before the clock leapt. A wrong clock empties no
- * log.
+ * The time from which ages are measured: the clock, or the log's last time before a leap of the clock. So a wrong clock
+ * does not empty the log.
  */
-export function presentOf({ now, latest, lastBefore, firstFrom }: Times): number {
+export function effectiveNow({ now, latest, lastBefore, firstFrom }: Times): number {
   // The clock was set back.
   if ((latest ?? 0) > now) return now;
-  const before = lastBefore ?? now;
-  return (firstFrom ?? now) - before > LEAP_MS ? before : now;
+  const lastTime = lastBefore ?? now;
+  return (firstFrom ?? now) - lastTime > LEAP_MS ? lastTime : now;
 }
 
 export function daysBefore(days: number, present: number): number {
@@ -53,55 +53,53 @@ export function daysBefore(days: number, present: number): number {
 }
 
 export interface RemovableLink extends Omit<AuditLink, "body"> {
-  /** The size of the body, if retention may have removed it before. */
-  readonly keptBytes: number;
-  /** The body of a record of retention. */
-  readonly said: string | null;
+  /** The size of the body; 0 if retention may have removed it already. */
+  readonly retainedBytes: number;
+  /** The body if this is a record of retention. */
+  readonly retentionBody: string | null;
 }
 
-/** The links that go in one step, of the oldest ones of a chain. */
+/** The links to remove in one step, from the oldest ones of a chain. */
 export function linksToRemove(oldest: readonly RemovableLink[], before: number): RemovableLink[] {
   const removed: RemovableLink[] = [];
   let bytes = 0;
   for (const link of oldest) {
     if (link.at >= before || bytes > REMOVED_BYTES) break;
     removed.push(link);
-    bytes += link.keptBytes;
+    bytes += link.retainedBytes;
   }
   return removed;
 }
 
-/** The record of the removal of links from the beginning of a chain, and of the head before them. */
-export function recordOfLinks(removed: readonly RemovableLink[], head: AuditHead, keep: Keep): AuditEntry {
+/** The record of the removal of links from the beginning of a chain, after the given head. */
+export function linkRemovalEntry(removed: readonly RemovableLink[], head: AuditHead, keep: Keep): AuditEntry {
   const through = removed.at(-1)!;
   const { chain, number, at, since, tenant, kind, records, bytes, digest } = through;
-  const previous = hexOf(removed.at(-2)?.hash ?? head.hash);
-  const last = { at, since, tenant, kind, records, bytes, digest: hexOf(digest), previous };
-  const facts = { links: removed.length, through: number, hash: hexOf(through.hash), last, reason: "auditDays" };
-  return recordOf(SERVICE, keep, { ...(chain !== null && { chain }), ...facts });
+  const previous = toHex(removed.at(-2)?.hash ?? head.hash);
+  const last = { at, since, tenant, kind, records, bytes, digest: toHex(digest), previous };
+  const facts = { links: removed.length, through: number, hash: toHex(through.hash), last, reason: "auditDays" };
+  return retentionEntry(SERVICE, keep, { ...(chain !== null && { chain }), ...facts });
 }
 
-/** Bodies of one tenant that go: of its calls, or of all else. */
+/** Bodies of one tenant that are due for removal: those of calls, or all others. */
 export interface DueBodies {
   readonly tenant: string;
   readonly isCall: boolean;
-  /** The oldest ones go until so many bytes are gone; 0 for none. */
-  readonly over: number;
-  /** All from before this go. */
+  /** The oldest ones are removed until this many bytes are freed; 0 for none. */
+  readonly excess: number;
+  /** All bodies before this time are removed. */
   readonly before: number;
 }
 
-/** The most bytes of bodies that a tenant may have. */
-export function bodyBytesMax(isCall: boolean, { auditCallBytesPerTenant, auditBytesPerTenant }: Keep): number {
+export function maxBodyBytes(isCall: boolean, { auditCallBytesPerTenant, auditBytesPerTenant }: Keep): number {
   return (isCall ? auditCallBytesPerTenant : auditBytesPerTenant) || Infinity;
 }
 
-/** How many bytes go where there are so many. */
-export function bytesOver(bytes: number, bytesMax: number): number {
-  return bytes > bytesMax ? bytes - bytesMax * KEPT_SHARE : 0;
+export function excessBytes(bytes: number, bytesMax: number): number {
+  return bytes > bytesMax ? bytes - bytesMax * RETAINED_SHARE : 0;
 }
 
-type KeptLink = Pick<AuditLink, "number" | "arrival" | "at" | "bytes" | "records">;
+type StoredLink = Pick<AuditLink, "number" | "arrival" | "at" | "bytes" | "records">;
 
 interface RemovedBodies {
   readonly record: AuditEntry;
@@ -109,89 +107,88 @@ interface RemovedBodies {
   readonly bytes: number;
 }
 
-/** The removal of one step, of a tenant's oldest bodies, with the record of it; undefined where nothing goes. */
+/** Selects the oldest bodies of a tenant to remove in one step, with the record; undefined if there are none. */
 export function bodiesToRemove(
-  oldest: readonly KeptLink[],
-  { tenant, isCall, over, before }: DueBodies,
+  oldest: readonly StoredLink[],
+  { tenant, isCall, excess, before }: DueBodies,
   keep: Keep,
 ): RemovedBodies | undefined {
   let [bytes, records] = [0, 0];
-  const removed: KeptLink[] = [];
+  const removed: StoredLink[] = [];
   for (const link of oldest) {
-    const isWanted = bytes < over || (isCall && link.at < before);
-    if (!isWanted || bytes > REMOVED_BYTES) break;
+    const isDue = bytes < excess || (isCall && link.at < before);
+    if (!isDue || bytes > REMOVED_BYTES) break;
     bytes += link.bytes;
     records += link.records;
     removed.push(link);
   }
   const through = removed.at(-1);
   if (!through) return undefined;
-  const reason = over > 0 ? (isCall ? "auditCallBytesPerTenant" : "auditBytesPerTenant") : "auditCallDays";
+  const reason = excess > 0 ? (isCall ? "auditCallBytesPerTenant" : "auditBytesPerTenant") : "auditCallDays";
   const facts = { of: isCall ? "calls" : "changes", records, bytes, through: through.number, reason };
-  const record = recordOf(tenant, keep, { chain: tenant, ...facts });
+  const record = retentionEntry(tenant, keep, { chain: tenant, ...facts });
   return { record, arrivals: removed.map(({ arrival }) => arrival), bytes };
 }
 
-/** The record of the limits alone: later removals have to be within limits that the log itself has stated. */
-export function recordOfLimits(keep: Keep): AuditEntry {
-  return recordOf(SERVICE, keep, {});
+/** A record of the limits alone: later removals must comply with limits that the log itself has recorded. */
+export function limitsEntry(keep: Keep): AuditEntry {
+  return retentionEntry(SERVICE, keep, {});
 }
 
-/** True where the newest statement of limits, if any, is of these, and not too long ago. */
-export function isStated(stated: Pick<Retention, "at" | "limits"> | undefined, keep: Keep, now: number): boolean {
-  if (!stated?.limits || stated.at <= now - LIMITS_STATED_MS) return false;
-  return canonicalJson(limitsOf(stated.limits)) === canonicalJson(limitsOf(keep));
+/** True if the latest record of limits has these limits and is recent enough. */
+export function isRecorded(latest: Pick<Retention, "at" | "limits"> | undefined, keep: Keep, now: number): boolean {
+  if (!latest?.limits || latest.at <= now - LIMITS_REPEAT_MS) return false;
+  return canonicalJson(pickLimits(latest.limits)) === canonicalJson(pickLimits(keep));
 }
 
-function recordOf(tenant: string, keep: Keep, facts: JsonObject): AuditEntry {
-  return entryOf(tenant, "retention", { ...facts, limits: limitsOf(keep) });
+function retentionEntry(tenant: string, keep: Keep, facts: JsonObject): AuditEntry {
+  return auditEntry(tenant, "retention", { ...facts, limits: pickLimits(keep) });
 }
 
-/** The limits alone, without other fields. */
-function limitsOf({ auditDays, auditCallDays, auditBytesPerTenant, auditCallBytesPerTenant }: Keep) {
+function pickLimits({ auditDays, auditCallDays, auditBytesPerTenant, auditCallBytesPerTenant }: Keep) {
   return { auditDays, auditCallDays, auditBytesPerTenant, auditCallBytesPerTenant };
 }
 
 /**
- * The end of a chain that nobody is told of once this link is gone, which said that all of it was removed: a tenant of
- * its name then begins a new one.
+ * The chain end that is no longer needed when this link is removed, because the link recorded the removal of all of the
+ * chain: a new tenant with that name starts a new chain.
  */
-export function forgottenWith({ tenant, said }: Pick<RemovableLink, "tenant" | "said">) {
-  if (said === null) return undefined;
-  const { cut } = readRetention({ ...NOWHERE, tenant, body: said });
+export function forgottenChainEnd({ tenant, retentionBody }: Pick<RemovableLink, "tenant" | "retentionBody">) {
+  if (retentionBody === null) return undefined;
+  const { cut } = readRetention({ ...NO_POSITION, tenant, body: retentionBody });
   return cut && cut.chain !== null && cut.chain !== SERVICE ? { chain: cut.chain, number: cut.number } : undefined;
 }
 
-const NOWHERE = { chain: SERVICE, number: 0, arrival: 0, at: 0 } as const;
+const NO_POSITION = { chain: SERVICE, number: 0, arrival: 0, at: 0 } as const;
 
-interface Facts {
+interface RetentionFacts {
   readonly limits?: Keep;
   readonly through?: number;
   readonly hash?: string;
   readonly of?: string;
-  /** Missing for the chain of the anchors. */
+  /** Missing for the chain of anchors. */
   readonly chain?: string;
   readonly last?: Omit<RemovedLink, "digest" | "previous"> & { readonly digest: string; readonly previous: string };
 }
 
-/** Reads a record of retention. For one that went bad on the disk it only says that it is there. */
+/** Reads a record of retention. A damaged one is reported as `isDamaged`. */
 export function readRetention({
   body,
-  ...place
+  ...position
 }: Pick<AuditLink, "chain" | "number" | "arrival" | "at" | "tenant" | "body">): Retention {
   const facts = soundObject(body ?? "");
-  if (!facts || !areFacts(facts)) return { ...place, isDamaged: true };
+  if (!facts || !isRetentionFacts(facts)) return { ...position, isDamaged: true };
   const { limits, through, hash, of, last, chain = null } = facts;
-  const record = { ...place, ...(limits && { limits }) };
+  const record = { ...position, ...(limits && { limits }) };
   if (through === undefined) return record;
-  if (place.tenant !== SERVICE || hash === undefined) {
+  if (position.tenant !== SERVICE || hash === undefined) {
     return { ...record, bodies: { through, isCall: of === "calls" } };
   }
-  const removed = last && { ...last, digest: bytesOf(last.digest), previous: bytesOf(last.previous) };
-  return { ...record, cut: { chain, number: through, hash: bytesOf(hash), last: removed } };
+  const removed = last && { ...last, digest: fromHex(last.digest), previous: fromHex(last.previous) };
+  return { ...record, cut: { chain, number: through, hash: fromHex(hash), last: removed } };
 }
 
-function areFacts(facts: JsonObject): facts is JsonObject & Facts {
+function isRetentionFacts(facts: JsonObject): facts is JsonObject & RetentionFacts {
   const { limits, through, hash, of, chain, last } = facts;
   return (
     (limits === undefined || (isObject(limits) && LIMITS.every((name) => Number.isFinite(limits[name])))) &&
@@ -208,11 +205,11 @@ const LIMITS = ["auditDays", "auditCallDays", "auditBytesPerTenant", "auditCallB
 const LAST_NUMBERS = ["at", "since", "records", "bytes"] as const;
 const LAST_TEXTS = ["tenant", "kind", "digest", "previous"] as const;
 
-function bytesOf(hex: string): Uint8Array {
+function fromHex(hex: string): Uint8Array {
   return Buffer.from(hex, "hex");
 }
 
-/** The head before the first link of a chain that is there: where the chain was cut, or where it began. */
+/** The head before the first remaining link of a chain: where the chain was cut, or where it began. */
 export function headBefore(chain: Chain, retentions: readonly Retention[]): AuditHead {
   return retentions.find(({ cut }) => cut?.chain === chain)?.cut ?? GENESIS;
 }

@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { defaultLimits } from "../limits/limits.ts";
 import {
-  KEPT_SHARE,
+  RETAINED_SHARE,
   SERVICE,
   type AuditHead,
   type AuditLink,
@@ -11,23 +11,23 @@ import {
   type Keep,
   type Retention,
 } from "./audit-entry.ts";
-import { GENESIS, hexOf, linkHash, readAnchor } from "./chain.ts";
+import { GENESIS, toHex, linkHash, parseAnchor } from "./chain.ts";
 
 export interface VerifiedLog {
   /** The first fault and its link; undefined if there is none. */
   readonly fault: LogFault | undefined;
-  /** The last anchor, if there is one. */
+  /** The last anchor, if any. */
   readonly head: AuditHead | undefined;
-  /** The chains of tenants and of the service that have links. */
+  /** The number of chains of tenants and of the service that have links. */
   readonly chains: number;
   readonly anchors: number;
   readonly links: number;
-  /** Links that no anchor holds yet: nothing but the store itself knows of them. */
+  /** Links not yet covered by an anchor: only the store's own chain ends attest them. */
   readonly unanchored: number;
   readonly records: number;
-  /** Records whose contents retention removed; their links are there. */
+  /** Records whose contents were removed by retention, while their links remain. */
   readonly removedRecords: number;
-  /** Links and anchors that retention removed. */
+  /** Links and anchors that were removed by retention. */
   readonly removedLinks: number;
 }
 
@@ -37,34 +37,34 @@ export interface LogFault {
   readonly message: string;
 }
 
-/** Its place and what is wrong there, for people. */
+/** Formats the position and the fault for people. */
 export function faultText({ chain, number, message }: LogFault): string {
-  const of = chain === SERVICE ? "the service" : `the tenant ${chain}`;
-  return `${chain === null ? `link ${number}` : `link ${number} of ${of}`}: ${message}`;
+  const owner = chain === SERVICE ? "the service" : `the tenant ${chain}`;
+  return `${chain === null ? `link ${number}` : `link ${number} of ${owner}`}: ${message}`;
 }
 
 /**
- * Walks all chains at once, in order of arrival: each link must follow from the one before it in its chain, each body
- * must match its link, and each anchor must hold the heads of the chains as they stand there. Everything that is
- * removed must be covered by a record of retention. With the `kept` head of an earlier time, that very link must be
- * there: without one, a log whose end was cut off, in the store's own heads as well, looks like one that ended there.
+ * Walks all chains at once, in order of arrival. Each link must follow from the previous one in its chain, each body
+ * must match its link, and each anchor must contain the current heads of the chains. Every removal must be covered by a
+ * record of retention. The link of `savedHead` must be present: without such a head, a log whose end was cut off, in
+ * the store's own chain ends as well, is indistinguishable from a log that ended there.
  */
 export async function verifyLog(
   log: ReadableLinks,
-  kept?: AuditHead,
+  savedHead?: AuditHead,
   limits: Keep = defaultLimits,
 ): Promise<VerifiedLog> {
-  const known = await log.heads();
-  const coverage = await Coverage.of(log, kept);
+  const chainEnds = await log.heads();
+  const coverage = await Coverage.of(log, savedHead);
   const removals = new Removals(await log.retentions(), coverage, limits);
-  const chains = new Chains(known, removals);
+  const chains = new Chains(chainEnds, removals);
   let [anchors, links, unanchored, records, removedRecords] = [0, 0, 0, 0, 0];
-  const state = (fault: LogFault | undefined): VerifiedLog => {
+  const result = (fault: LogFault | undefined): VerifiedLog => {
     const end = chains.of(null).head;
     return {
       fault,
       head: end.number === 0 ? undefined : end,
-      chains: chains.grown,
+      chains: chains.nonEmptyCount,
       anchors,
       links,
       unanchored,
@@ -80,11 +80,11 @@ export async function verifyLog(
       chains.placeFault(link) ??
       columnsFault(link) ??
       hashFault(chains.of(chain).head, link) ??
-      bodyFault(link, removals.mayBeGone(link), removals.damage) ??
-      (chain === null && kept?.number === number ? keptFault(kept, link) : undefined);
-    if (message !== undefined) return state({ chain, number, message });
+      bodyFault(link, removals.mayBeRemoved(link), removals.damage) ??
+      (chain === null && savedHead?.number === number ? savedHeadFault(savedHead, link) : undefined);
+    if (message !== undefined) return result({ chain, number, message });
     const fault = kind === "anchor" ? chains.anchorFault(number, body) : undefined;
-    if (fault) return state(fault);
+    if (fault) return result(fault);
     chains.add(link);
     if (kind === "anchor") [anchors, unanchored] = [anchors + 1, 0];
     else {
@@ -93,46 +93,45 @@ export async function verifyLog(
       removals.count(link);
     }
   }
-  return state(
+  return result(
     chains.endsFault() ??
       removals.cutsFault() ??
       removals.bodiesFault() ??
-      (kept && endFault(kept, removals.cutOf(null), chains.of(null).head)),
+      (savedHead && endFault(savedHead, removals.cutOf(null), chains.of(null).head)),
   );
 }
 
 interface ChainState {
   head: AuditHead;
-  /** A link of it is there. */
   isBegun?: true;
 }
 
-/** The chains, as far as the walk has come. */
+/** The state of the chains at the current position of the walk. */
 class Chains {
-  readonly #known: readonly ChainHead[];
+  readonly #chainEnds: readonly ChainHead[];
   readonly #removals: Removals;
   readonly #states = new Map<Chain, ChainState>();
   /** The chains that have grown since the last anchor. */
   readonly #moved = new Set<string>();
-  /** An anchor that is gone may have held what is there of a chain. */
-  #isAnchorBeforeGone: boolean;
+  /** True if a removed anchor may have covered the first links of a chain. */
+  #isEarlierAnchorRemoved: boolean;
 
-  constructor(known: readonly ChainHead[], removals: Removals) {
-    this.#known = known;
+  constructor(chainEnds: readonly ChainHead[], removals: Removals) {
+    this.#chainEnds = chainEnds;
     this.#removals = removals;
-    this.#isAnchorBeforeGone = removals.cutOf(null) !== undefined;
+    this.#isEarlierAnchorRemoved = removals.cutOf(null) !== undefined;
   }
 
   of(chain: Chain): ChainState {
     const state = this.#states.get(chain);
     if (state) return state;
-    const made = { head: this.#removals.cutOf(chain) ?? GENESIS };
-    this.#states.set(chain, made);
-    return made;
+    const created = { head: this.#removals.cutOf(chain) ?? GENESIS };
+    this.#states.set(chain, created);
+    return created;
   }
 
-  /** The number of chains that have links, apart from that of the anchors. */
-  get grown(): number {
+  /** The number of chains that have links, without that of the anchors. */
+  get nonEmptyCount(): number {
     return [...this.#states].filter(([chain, { isBegun }]) => chain !== null && isBegun).length;
   }
 
@@ -147,77 +146,78 @@ class Chains {
     const missing = head.number + 1;
     if (number === missing) return undefined;
     if (this.#removals.cutOf(chain) && !isBegun) {
-      return `the ${chain === null ? "log" : "chain"} begins here, but the log says that it begins at ${missing}`;
+      return `the ${chain === null ? "log" : "chain"} begins here, but should begin at ${missing} according to the log`;
     }
     const which = missing >= number - 1 ? String(missing) : `${missing} to ${number - 1}`;
-    return `the link ${which} before it is missing${this.#removals.damage}`;
+    return `link ${which} before it is missing${this.#removals.damage}`;
   }
 
   anchorFault(anchor: number, body: string | null): LogFault | undefined {
-    const heads = readAnchor(body);
-    if (!heads) return { chain: null, number: anchor, message: "it is an anchor that holds no heads" };
-    for (const held of heads) {
-      const { chain, number } = held;
+    const heads = parseAnchor(body);
+    if (!heads) return { chain: null, number: anchor, message: "it is an anchor without valid heads" };
+    for (const anchored of heads) {
+      const { chain, number } = anchored;
       this.#moved.delete(chain);
       if (number < (this.#removals.cutOf(chain)?.number ?? 0)) continue;
       const { head } = this.of(chain);
-      if (number === head.number && same(held.hash, head.hash)) continue;
-      if (number > head.number) return gone(chain, head.number, `the anchor ${anchor} holds the chain up to ${number}`);
+      if (number === head.number && areEqual(anchored.hash, head.hash)) continue;
+      if (number > head.number)
+        return cutOffFault(chain, head.number, `anchor ${anchor} covers the chain up to ${number}`);
       const message =
         number === head.number
-          ? `it is not what the anchor ${anchor} holds: the chain was rewritten`
-          : `it was not there when the anchor ${anchor} was made: links changed places`;
+          ? `it differs from the head in anchor ${anchor}: the chain was rewritten`
+          : `it is covered by anchor ${anchor}, which is older: links were reordered`;
       return { chain, number: head.number, message };
     }
-    const [unheld] = this.#isAnchorBeforeGone ? [] : this.#moved;
-    this.#isAnchorBeforeGone = false;
+    const [uncovered] = this.#isEarlierAnchorRemoved ? [] : this.#moved;
+    this.#isEarlierAnchorRemoved = false;
     this.#moved.clear();
-    if (unheld === undefined) return undefined;
-    const message = `the anchor ${anchor} does not hold it, although it was there before`;
-    return { chain: unheld, number: this.of(unheld).head.number, message };
+    if (uncovered === undefined) return undefined;
+    const message = `anchor ${anchor} does not cover it, although it is older than the anchor`;
+    return { chain: uncovered, number: this.of(uncovered).head.number, message };
   }
 
-  /** The fault of a chain that does not reach as far as the store itself knows it. */
+  /** Reports a chain that ends before the store's own chain end. */
   endsFault(): LogFault | undefined {
-    for (const { chain, number, hash } of this.#known) {
+    for (const { chain, number, hash } of this.#chainEnds) {
       const { head } = this.of(chain);
-      if (head.number < number) return gone(chain, head.number, `the store knows the chain up to ${number}`);
-      if (head.number > number || same(head.hash, hash)) continue;
-      return { chain, number, message: "it is not what the store knows as the end of the chain" };
+      if (head.number < number) return cutOffFault(chain, head.number, `the store recorded the chain up to ${number}`);
+      if (head.number > number || areEqual(head.hash, hash)) continue;
+      return { chain, number, message: "it differs from the end of the chain that the store recorded" };
     }
     return undefined;
   }
 }
 
-function gone(chain: Chain, last: number, why: string): LogFault {
-  return { chain, number: last + 1, message: `the end of the chain was cut off: it is missing, and ${why}` };
+function cutOffFault(chain: Chain, last: number, why: string): LogFault {
+  return { chain, number: last + 1, message: `it is missing, because the end of the chain was cut off: ${why}` };
 }
 
-/** The links that a kept head proves: up to itself those of its own chain, and of others those that its anchors hold. */
+/** The links that the saved head proves: anchors up to itself, and links of other chains that these anchors cover. */
 class Coverage {
-  readonly kept: AuditHead | undefined;
-  readonly #held = new Map<string, number>();
+  readonly savedHead: AuditHead | undefined;
+  readonly #coveredUpTo = new Map<string, number>();
 
-  private constructor(kept: AuditHead | undefined) {
-    this.kept = kept;
+  private constructor(savedHead: AuditHead | undefined) {
+    this.savedHead = savedHead;
   }
 
-  static async of(log: ReadableLinks, kept: AuditHead | undefined): Promise<Coverage> {
-    const coverage = new Coverage(kept);
-    if (kept) for await (const anchor of anchorsOf(log)) coverage.#add(anchor, kept);
+  static async of(log: ReadableLinks, savedHead: AuditHead | undefined): Promise<Coverage> {
+    const coverage = new Coverage(savedHead);
+    if (savedHead) for await (const anchor of anchorsOf(log)) coverage.#add(anchor, savedHead);
     return coverage;
   }
 
-  #add({ number, body }: AuditLink, kept: AuditHead): void {
-    if (number > kept.number) return;
-    for (const held of readAnchor(body) ?? []) {
-      this.#held.set(held.chain, Math.max(held.number, this.#held.get(held.chain) ?? 0));
+  #add({ number, body }: AuditLink, savedHead: AuditHead): void {
+    if (number > savedHead.number) return;
+    for (const anchored of parseAnchor(body) ?? []) {
+      this.#coveredUpTo.set(anchored.chain, Math.max(anchored.number, this.#coveredUpTo.get(anchored.chain) ?? 0));
     }
   }
 
-  has({ chain, number }: Pick<AuditLink, "chain" | "number">): boolean {
-    if (!this.kept) return false;
-    return number <= (chain === null ? this.kept.number : (this.#held.get(chain) ?? 0));
+  covers({ chain, number }: Pick<AuditLink, "chain" | "number">): boolean {
+    if (!this.savedHead) return false;
+    return number <= (chain === null ? this.savedHead.number : (this.#coveredUpTo.get(chain) ?? 0));
   }
 }
 
@@ -233,34 +233,32 @@ async function* anchorsOf(log: ReadableLinks): AsyncGenerator<AuditLink> {
 }
 
 const DAY_MS = 86_400_000;
-/** Above the size of any body that Berth writes: no larger size is believed for a body that is gone. */
+/** Larger than any body that Berth writes. Larger sizes of removed bodies are not trusted. */
 const BODY_BYTES_MAX = 4 * 1024 * 1024;
 
 type Cut = Retention & Required<Pick<Retention, "cut">>;
 
-/** The contents of one tenant, either its calls or everything else. */
-interface Contents {
-  /** The last link without contents whose removal the kept head does not cover, and the bytes from it on. */
+/** The contents of one tenant, either of its calls or of everything else. */
+interface RemovableContents {
+  /** The last link without contents whose removal is newer than the saved head, and the bytes from that link on. */
   last: AuditLink | undefined;
-  /** When it was written: not before earlier links of the tenant, whatever it claims. */
+  /** When that link was written: its own claim, but not before earlier links of the tenant. */
   lastAt: number;
   bytes: number;
 }
 
-/** The contents of one tenant, either its calls or everything else, that may be gone, as records of retention say. */
-interface Allowed {
-  /** The number up to which contents may be gone: now, and when the head was kept. */
+/** Contents of one tenant whose removal is recorded, either of its calls or of everything else. */
+interface AllowedRemoval {
+  /** The number up to which contents may be removed: now, and at the time of the saved head. */
   through: number;
-  keptThrough: number;
-  /** The record that allows it. */
+  savedThrough: number;
   record: Retention | undefined;
 }
 
 /**
- * Checks the records of retention against the limits in force. With a kept head, these are the limits that the log had
- * at that time, because anyone able to write the log since then could write any limits; if the log has none from that
- * time any more, the verifier's own limits count. Without a kept head, they are the last limits recorded with or before
- * the record.
+ * Checks the records of retention against the limits in force. With a saved head, these are the limits that the log had
+ * at that time, because a later attacker could record any limits. If the log has none from that time, the limits of the
+ * verifier apply. Without a saved head, they are the last limits recorded with or before the record.
  */
 class Removals {
   /** Added to a message about missing contents if an unreadable record might explain them. */
@@ -268,8 +266,8 @@ class Removals {
   readonly #retentions: readonly Retention[];
   /** For each chain the newest record of a removal at its beginning. */
   readonly #cuts = new Map<Chain, Cut>();
-  readonly #allowed = new Map<string, Allowed>();
-  readonly #contents = new Map<string, Contents>();
+  readonly #allowed = new Map<string, AllowedRemoval>();
+  readonly #contents = new Map<string, RemovableContents>();
   readonly #latestAt = new Map<string, number>();
   readonly #coverage: Coverage;
   readonly #now = Date.now();
@@ -288,7 +286,7 @@ class Removals {
       const { through, isCall } = record.bodies;
       const allowed = this.#allowedOf(record.tenant, isCall);
       if (through > allowed.through) Object.assign(allowed, { through, record });
-      if (coverage.has(record)) allowed.keptThrough = Math.max(allowed.keptThrough, through);
+      if (coverage.covers(record)) allowed.savedThrough = Math.max(allowed.savedThrough, through);
     }
   }
 
@@ -302,7 +300,7 @@ class Removals {
     return [...this.#cuts.values()].reduce((links, { cut }) => links + cut.number, 0);
   }
 
-  mayBeGone({ tenant, kind, number }: AuditLink): boolean {
+  mayBeRemoved({ tenant, kind, number }: AuditLink): boolean {
     if (kind === "retention" || kind === "anchor") return false;
     return number <= this.#allowedOf(tenant, kind === "call").through;
   }
@@ -314,14 +312,14 @@ class Removals {
     if (kind === "retention") return;
     const isCall = kind === "call";
     const contents = this.#contentsOf(tenant, isCall);
-    if (link.body === null && number > this.#allowedOf(tenant, isCall).keptThrough)
+    if (link.body === null && number > this.#allowedOf(tenant, isCall).savedThrough)
       Object.assign(contents, { last: link, lastAt: latestAt, bytes: 0 });
     contents.bytes += this.#isProven(link) ? link.bytes : Math.min(link.bytes, BODY_BYTES_MAX);
   }
 
-  /** True when the size is certain: from the body, or from the kept head, which vouches for all links up to it. */
+  /** True if the size is certain: from the body, or from the saved head, which vouches for all earlier links. */
   #isProven(link: AuditLink): boolean {
-    return link.body !== null || this.#coverage.has(link);
+    return link.body !== null || this.#coverage.covers(link);
   }
 
   cutsFault(): LogFault | undefined {
@@ -334,20 +332,20 @@ class Removals {
 
   #cutFault(record: Cut): string | undefined {
     const { number, hash, last } = record.cut;
-    const { kept } = this.#coverage;
-    // If the kept head is gone, too, nothing can be proven: `endFault` reports that.
-    const isOfNoUse = kept && kept.number < (this.cutOf(null)?.number ?? 0);
-    const limits = isOfNoUse || this.#coverage.has(record) ? undefined : this.#limitsFor(record);
+    const { savedHead } = this.#coverage;
+    // If the saved head itself was removed, nothing can be proven: `endFault` reports that.
+    const isSavedHeadRemoved = savedHead && savedHead.number < (this.cutOf(null)?.number ?? 0);
+    const limits = isSavedHeadRemoved || this.#coverage.covers(record) ? undefined : this.#limitsFor(record);
     if (!limits) return undefined;
-    const provenAt = last && same(linkHash(last.previous, { ...last, number }), hash) ? last.at : undefined;
+    const provenAt = last && areEqual(linkHash(last.previous, { ...last, number }), hash) ? last.at : undefined;
     const { auditDays } = limits;
     if (auditDays > 0 && provenAt !== undefined && provenAt < this.#now - auditDays * DAY_MS) return undefined;
     const age =
       provenAt === undefined
-        ? "nothing proves how old they were"
+        ? "their age cannot be proven"
         : `the last of them dates from ${new Date(provenAt).toISOString()}`;
-    const limit = auditDays > 0 ? `auditDays was ${auditDays}` : "auditDays had no limit";
-    return `the links before it were removed, and ${age}; ${limit}${this.#asOf()}${this.#ahead(record)}`;
+    const limit = auditDays > 0 ? `auditDays was ${auditDays}` : "auditDays was unlimited";
+    return `the links before it were removed, and ${age}; ${limit}${this.#limitsNote()}${this.#clockNote(record)}`;
   }
 
   bodiesFault(): LogFault | undefined {
@@ -360,12 +358,12 @@ class Removals {
       const days = isCall ? limits.auditCallDays : 0;
       const bytesMax = isCall ? limits.auditCallBytesPerTenant : limits.auditBytesPerTenant;
       const isOld = days > 0 && lastAt < this.#now - days * DAY_MS;
-      const isTooMuch = bytesMax > 0 && bytes > bytesMax * KEPT_SHARE;
-      if (isOld || isTooMuch) continue;
+      const isTooLarge = bytesMax > 0 && bytes > bytesMax * RETAINED_SHARE;
+      if (isOld || isTooLarge) continue;
       const limit = isCall
         ? `auditCallDays was ${days}, auditCallBytesPerTenant ${bytesMax}`
         : `auditBytesPerTenant was ${bytesMax}`;
-      const message = `its contents were removed, though neither too old nor too large: ${limit}${this.#asOf()}${this.#ahead(record!)}`;
+      const message = `its contents were removed, although neither too old nor too large: ${limit}${this.#limitsNote()}${this.#clockNote(record!)}`;
       return { chain: last.chain, number: last.number, message };
     }
     return undefined;
@@ -373,31 +371,32 @@ class Removals {
 
   /** Undefined if no limits are known. */
   #limitsFor({ arrival }: Retention): Keep | undefined {
-    const { kept } = this.#coverage;
-    const counts = (each: Retention): boolean => (kept ? this.#coverage.has(each) : each.arrival <= arrival);
-    const stated = this.#retentions.find((each) => each.limits && counts(each))?.limits;
-    // The record that states them may be among those removed.
-    return stated ?? (kept && this.#limits);
+    const { savedHead } = this.#coverage;
+    const isApplicable = (each: Retention): boolean =>
+      savedHead ? this.#coverage.covers(each) : each.arrival <= arrival;
+    const recorded = this.#retentions.find((each) => each.limits && isApplicable(each))?.limits;
+    // The record with the limits may itself be among those removed.
+    return recorded ?? (savedHead && this.#limits);
   }
 
-  #asOf(): string {
-    if (!this.#coverage.kept) return "";
-    return " at the kept head. If the limit has changed since, give a head that was kept later";
+  #limitsNote(): string {
+    if (!this.#coverage.savedHead) return "";
+    return " at the saved head. If the limit has changed since, use a head that was saved later";
   }
 
-  /** The note about a removal by a clock that was set back since. */
-  #ahead({ at }: Retention): string {
+  /** A note for a removal that happened while the clock was ahead. */
+  #clockNote({ at }: Retention): string {
     if (at <= this.#now) return "";
     const date = new Date(at).toISOString();
-    return `. They were removed by a clock that stood at ${date}; a head that was kept later proves what came after`;
+    return `. They were removed while the clock was at ${date}; a head saved after that proves later records`;
   }
 
-  #contentsOf(tenant: string, isCall: boolean): Contents {
-    return inMap(this.#contents, [tenant, isCall], () => ({ last: undefined, lastAt: 0, bytes: 0 }));
+  #contentsOf(tenant: string, isCall: boolean): RemovableContents {
+    return getOrCreate(this.#contents, [tenant, isCall], () => ({ last: undefined, lastAt: 0, bytes: 0 }));
   }
 
-  #allowedOf(tenant: string, isCall: boolean): Allowed {
-    return inMap(this.#allowed, [tenant, isCall], () => ({ through: 0, keptThrough: 0, record: undefined }));
+  #allowedOf(tenant: string, isCall: boolean): AllowedRemoval {
+    return getOrCreate(this.#allowed, [tenant, isCall], () => ({ through: 0, savedThrough: 0, record: undefined }));
   }
 }
 
@@ -405,51 +404,52 @@ function isCut(record: Retention): record is Cut {
   return record.cut !== undefined;
 }
 
-function inMap<T>(map: Map<string, T>, parts: readonly unknown[], make: () => T): T {
+function getOrCreate<T>(map: Map<string, T>, parts: readonly unknown[], create: () => T): T {
   const key = JSON.stringify(parts);
-  const known = map.get(key);
-  if (known) return known;
-  const made = make();
-  map.set(key, made);
-  return made;
+  const existing = map.get(key);
+  if (existing) return existing;
+  const created = create();
+  map.set(key, created);
+  return created;
 }
 
-/** SQLite keeps a value of any type in any column. */
+/** SQLite stores values of any type in any column. */
 function columnsFault({ at, since, tenant, kind, records, bytes }: AuditLink): string | undefined {
-  const isRight =
+  const isValid =
     [at, since, records, bytes].every((each) => Number.isSafeInteger(each)) &&
     [tenant, kind].every((each) => typeof each === "string");
-  return isRight ? undefined : "it is damaged: one of its columns has the wrong type";
+  return isValid ? undefined : "it is damaged: a column has the wrong type";
 }
 
 function hashFault(previous: AuditHead, link: AuditLink): string | undefined {
-  if (same(linkHash(previous.hash, link), link.hash)) return undefined;
-  return "it does not follow from the link before it: one of the two was changed, or something between them is gone";
+  if (areEqual(linkHash(previous.hash, link), link.hash)) return undefined;
+  return "it does not follow from the previous link: one of the two was changed, or a link between them was removed";
 }
 
-function bodyFault({ body, digest, bytes }: AuditLink, mayBeGone: boolean, damage: string): string | undefined {
+function bodyFault({ body, digest, bytes }: AuditLink, mayBeRemoved: boolean, damage: string): string | undefined {
   if (body === null)
-    return mayBeGone ? undefined : `its contents are gone, and no record of retention says so${damage}`;
-  const isRight = Buffer.byteLength(body) === bytes && same(hash("sha256", body, "buffer"), digest);
-  return isRight ? undefined : "its contents are not those that were recorded";
+    return mayBeRemoved ? undefined : `its contents were removed without a record of retention${damage}`;
+  const isValid = Buffer.byteLength(body) === bytes && areEqual(hash("sha256", body, "buffer"), digest);
+  return isValid ? undefined : "its contents do not match their digest";
 }
 
-function keptFault(kept: AuditHead, link: AuditLink): string | undefined {
-  if (same(kept.hash, link.hash)) return undefined;
-  return `it is ${hexOf(link.hash)}, and was ${hexOf(kept.hash)}: the log was rewritten`;
+function savedHeadFault(savedHead: AuditHead, link: AuditLink): string | undefined {
+  if (areEqual(savedHead.hash, link.hash)) return undefined;
+  return `its hash is ${toHex(link.hash)}, but was ${toHex(savedHead.hash)}: the log was rewritten`;
 }
 
-/** The fault of a kept head that lies outside the log. */
-function endFault(kept: AuditHead, start: AuditHead | undefined, head: AuditHead): LogFault | undefined {
-  const { number } = kept;
+/** Reports a saved head that lies outside the log. */
+function endFault(savedHead: AuditHead, start: AuditHead | undefined, head: AuditHead): LogFault | undefined {
+  const { number } = savedHead;
   const chain = null;
   if (number > head.number)
-    return { chain, number, message: `the log ends at ${head.number}: what came after it was cut off` };
-  if (!start || number > start.number || (number === start.number && same(kept.hash, start.hash))) return undefined;
-  const message = `the log begins after it, at ${start.number + 1}: nothing shows whether it was ever there`;
+    return { chain, number, message: `the log ends at ${head.number}: later records were cut off` };
+  if (!start || number > start.number || (number === start.number && areEqual(savedHead.hash, start.hash)))
+    return undefined;
+  const message = `the log begins after it, at ${start.number + 1}: it cannot be proven that it ever existed`;
   return { chain, number, message };
 }
 
-function same(one: Uint8Array, other: Uint8Array): boolean {
+function areEqual(one: Uint8Array, other: Uint8Array): boolean {
   return Buffer.compare(one, other) === 0;
 }

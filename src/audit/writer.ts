@@ -7,24 +7,24 @@ import { CallBlock, type AuditedCall } from "./call-block.ts";
 const bounds = fixed({
   /** Calls of one tenant that wait to be recorded; further ones are only counted. */
   auditQueuedCalls: 10_000,
-  /** How long an ended call waits to be recorded. */
+  /** How long a finished call waits to be recorded. */
   auditDelayMs: 1_000,
 });
 
-/** A block of this size is written at once, so that none takes long to write. */
+/** Blocks of this size are written immediately, so that no write takes long. */
 const BLOCK_CALLS = 1_000;
-/** The blocks, of all tenants, that are written at once before calls go on. */
-const PIECE_ENTRIES = 8;
+/** The maximum number of blocks, of all tenants, written in one transaction before calls continue. */
+const BATCH_ENTRIES = 8;
 const RETENTION_CHECK_MS = 60_000;
-/** Twice a minute, so that no minute goes without an anchor because a timer was late. */
+/** Twice a minute, so that a late timer leaves no minute without an anchor. */
 const ANCHOR_CHECK_MS = 30_000;
 const RETAIN_NOW = 0;
-/** Steps of retention after one write; calls go on in between. */
+/** Steps of retention after one write; calls continue in between. */
 const RETENTION_STEPS = 8;
 
 /**
- * Records calls with a short delay, many at a time. The queue is bounded for each tenant, so that no tenant's flood
- * costs another one its records; calls that find no room are counted, and the log says how many.
+ * Records calls with a short delay, in batches. The queue is bounded per tenant, so that a flood of one tenant costs no
+ * other tenant its records. Dropped calls are counted, and the log contains their number.
  */
 export class AuditWriter {
   readonly #links: AuditLinks;
@@ -32,23 +32,23 @@ export class AuditWriter {
   readonly #log: Log;
   readonly #mayRetain: () => Promise<boolean>;
   readonly #blocks = new Map<string, CallBlock>();
-  /** The entries being written, piece by piece, and the piece that was handed to the store. */
-  #taken: (AuditEntry | CallBlock)[] = [];
-  #piece: readonly AuditEntry[] = [];
-  #others: AuditEntry[] = [];
+  /** Entries that are being written in batches, and the batch that was passed to the store. */
+  #pending: (AuditEntry | CallBlock)[] = [];
+  #batch: readonly AuditEntry[] = [];
+  #entries: AuditEntry[] = [];
   #timer: NodeJS.Timeout | undefined;
-  #hurrying: NodeJS.Immediate | undefined;
+  #immediate: NodeJS.Immediate | undefined;
   #writing: Promise<void> = Promise.resolve();
-  /** How often in a row the store could not be written: once is no failure, as another process may be writing. */
+  /** Consecutive failures. A single one is not reported, as another process may have been writing. */
   #failures = 0;
   #isClosed = false;
   readonly #sweep: NodeJS.Timeout;
   #retainAt = RETAIN_NOW;
   #anchorAt = 0;
-  /** The number of calls that found no room. */
+  /** Calls that exceeded the queue. */
   dropped = 0;
 
-  /** `mayRetain` tells if this process is the one of several that keeps to the limits of what is kept. */
+  /** `mayRetain` resolves with true if this is the process of the cluster that enforces retention. */
   constructor(links: AuditLinks, limits: Keep, log: Log, mayRetain: () => Promise<boolean> = async () => true) {
     this.#links = links;
     this.#limits = limits;
@@ -57,10 +57,9 @@ export class AuditWriter {
     this.#sweep = setInterval(() => void this.write(), ANCHOR_CHECK_MS).unref();
   }
 
-  /** The number of waiting calls. */
   get queued(): number {
-    const waiting = [...this.#piece, ...this.#taken, ...this.#blocks.values()];
-    return waiting.reduce((calls, each) => calls + recordsOf(each), 0);
+    const pending = [...this.#batch, ...this.#pending, ...this.#blocks.values()];
+    return pending.reduce((calls, each) => calls + countRecords(each), 0);
   }
 
   call(call: AuditedCall): void {
@@ -73,21 +72,21 @@ export class AuditWriter {
       return;
     }
     block.add(call);
-    if (block.calls >= BLOCK_CALLS && this.#failures === 0) this.#hurrying ??= setImmediate(() => void this.write());
+    if (block.calls >= BLOCK_CALLS && this.#failures === 0) this.#immediate ??= setImmediate(() => void this.write());
     this.#timer ??= setTimeout(() => void this.write(), bounds.auditDelayMs);
   }
 
-  /** Unbounded: the caller limits the number of entries. */
+  /** Adds an entry to a queue without a bound: the caller must limit the number of entries. */
   note(entry: AuditEntry): void {
-    this.#others.push(entry);
+    this.#entries.push(entry);
     this.#timer ??= setTimeout(() => void this.write(), bounds.auditDelayMs);
   }
 
-  /** Never rejects: entries that cannot be written now wait. */
+  /** Never rejects: entries that cannot be written now remain queued. */
   write(patient = false): Promise<void> {
     clearTimeout(this.#timer);
-    clearImmediate(this.#hurrying);
-    this.#timer = this.#hurrying = undefined;
+    clearImmediate(this.#immediate);
+    this.#timer = this.#immediate = undefined;
     this.#writing = this.#writing.then(() => this.#write(patient));
     return this.#writing;
   }
@@ -96,56 +95,54 @@ export class AuditWriter {
     this.#isClosed = true;
     clearInterval(this.#sweep);
     await this.write(true);
-    // The first write may only have written what an earlier failure held up.
+    // The first write may only have written a batch that failed before.
     await this.write(true);
   }
 
   async #write(patient: boolean): Promise<void> {
-    if (this.#piece.length === 0 && this.#taken.length === 0) this.#take();
+    if (this.#batch.length === 0 && this.#pending.length === 0) this.#takeQueued();
     try {
-      while (this.#cutPiece()) {
-        await this.#links.append(this.#piece, { patient });
-        this.#piece = [];
-        if (this.#taken.length > 0) await nextTurn();
+      while (this.#nextBatch()) {
+        await this.#links.append(this.#batch, { patient });
+        this.#batch = [];
+        if (this.#pending.length > 0) await nextTurn();
       }
       await this.#anchor(patient);
       await this.#retain();
       this.#failures = 0;
     } catch (error) {
       this.#failures += 1;
-      if (this.#failures === 2)
-        this.#log.error({ err: error }, "the audit log could not be written; Berth tries again");
+      if (this.#failures === 2) this.#log.error({ err: error }, "the audit log could not be written; retrying");
     }
-    const isMore = this.#piece.length > 0 || this.#blocks.size > 0 || this.#others.length > 0;
+    const isMore = this.#batch.length > 0 || this.#blocks.size > 0 || this.#entries.length > 0;
     if ((isMore || this.#retainAt === RETAIN_NOW) && !this.#isClosed) {
       this.#timer ??= setTimeout(() => void this.write(), bounds.auditDelayMs);
     }
   }
 
-  #take(): void {
-    this.#taken = [...this.#others, ...this.#blocks.values()];
-    this.#others = [];
+  #takeQueued(): void {
+    this.#pending = [...this.#entries, ...this.#blocks.values()];
+    this.#entries = [];
     this.#blocks.clear();
   }
 
-  /** False when there is nothing more to write. */
-  #cutPiece(): boolean {
-    if (this.#piece.length > 0) return true;
-    const piece: AuditEntry[] = [];
+  #nextBatch(): boolean {
+    if (this.#batch.length > 0) return true;
+    const batch: AuditEntry[] = [];
     let [taken, records] = [0, 0];
-    for (const each of this.#taken) {
-      records += recordsOf(each);
-      if (piece.length === PIECE_ENTRIES || (piece.length > 0 && records > BLOCK_CALLS)) break;
+    for (const each of this.#pending) {
+      records += countRecords(each);
+      if (batch.length === BATCH_ENTRIES || (batch.length > 0 && records > BLOCK_CALLS)) break;
       const entry = each instanceof CallBlock ? each.entry() : each;
-      if (entry) piece.push(entry);
+      if (entry) batch.push(entry);
       taken += 1;
     }
-    this.#taken.splice(0, taken);
-    this.#piece = piece;
-    return piece.length > 0;
+    this.#pending.splice(0, taken);
+    this.#batch = batch;
+    return batch.length > 0;
   }
 
-  /** The last write leaves nothing that no anchor holds. */
+  /** The last anchor before the end covers everything. */
   async #anchor(patient: boolean): Promise<void> {
     if (performance.now() < this.#anchorAt && !this.#isClosed) return;
     await this.#links.anchor({ now: this.#isClosed, patient });
@@ -163,6 +160,6 @@ export class AuditWriter {
   }
 }
 
-function recordsOf(waiting: AuditEntry | CallBlock): number {
-  return waiting instanceof CallBlock ? waiting.calls : waiting.records;
+function countRecords(queued: AuditEntry | CallBlock): number {
+  return queued instanceof CallBlock ? queued.calls : queued.records;
 }

@@ -5,153 +5,155 @@ import type { Log } from "../lib/log.ts";
 import type { Records } from "../lib/records.ts";
 import type { Cluster } from "./cluster.ts";
 
-/** A longer text does not go in the letter: it waits in the store, where a tenant's texts are in nobody's way. */
-const LETTER_UNITS_MAX = 16 * 1024;
-/** How long a node may take for an errand while it lives. */
-const ERRAND_MS = 30_000;
+/** Longer payloads are passed through the store, so that they do not fill mailboxes and count toward the tenant. */
+const INLINE_UNITS_MAX = 16 * 1024;
+/** How long a living node may take for a request. */
+const REQUEST_TIMEOUT_MS = 30_000;
 
 /**
- * A node has another one do something for a client, because that one has what it takes: a connection, or a question that
- * waits. The other tells whether it could, so that the client hears what it would have heard there.
+ * Sends requests to other nodes on behalf of clients, for example to the node that has the client's connection or a
+ * pending question. The other node returns its result, so that clients get the same response from every node.
  */
 export class Errands {
-  readonly #options: ErrandsOptions;
-  readonly #handlers = new Map<string, ErrandHandler>();
-  readonly #waiting = new Map<string, Waiting>();
+  readonly #options: NodeRequestsOptions;
+  readonly #handlers = new Map<string, NodeRequestHandler>();
+  readonly #pending = new Map<string, PendingRequest>();
 
-  constructor(options: ErrandsOptions) {
+  constructor(options: NodeRequestsOptions) {
     this.#options = options;
     const { cluster } = options;
-    cluster.on(ERRAND, (body) => void this.#carryOut(body as unknown as ErrandLetter));
-    cluster.on(OUTCOME, (body) => this.#hear(body as unknown as OutcomeLetter));
-    cluster.onGone((node) => this.#giveUp((to) => to === node));
+    cluster.on(REQUEST_TOPIC, (body) => void this.#handle(body as unknown as RequestMessage));
+    cluster.on(OUTCOME_TOPIC, (body) => this.#settle(body as unknown as OutcomeMessage));
+    cluster.onGone((node) => this.#abandon((to) => to === node));
   }
 
-  /** `handler` resolves once the errand is taken; what it rejects with, its sender is told. */
-  on(name: string, handler: ErrandHandler): void {
+  /** `handler` resolves once the request is accepted. Its rejection is returned to the sender. */
+  on(name: string, handler: NodeRequestHandler): void {
     this.#handlers.set(name, handler);
   }
 
   /**
-   * Resolves when the other node has taken the errand, with false when it is gone. Rejects as that node's handler does,
-   * with `too_many_requests` when it does not keep up, and with `store_failed`.
+   * Resolves with true when the other node has accepted the request, and with false when it is gone. Rejects as the
+   * other node's handler does, with `too_many_requests` if that node is overloaded, and with `store_failed`.
    */
-  async send(to: string, name: string, { tenant, about, text }: Errand): Promise<boolean> {
+  async send(to: string, name: string, { tenant, about, text }: NodeRequest): Promise<boolean> {
     const { cluster, records } = this.#options;
-    // No id that a client makes up costs the store anything.
+    // An id that a client invented must not cost the store anything.
     if (!cluster.others.has(to)) return false;
     const id = randomUUID();
-    const isLong = text.length > LETTER_UNITS_MAX;
+    const isLong = text.length > INLINE_UNITS_MAX;
     if (isLong) {
-      const put = { value: text, expected: 0, expiresAt: records.now() + ERRAND_MS };
-      await records.putRecord(tenant, "session", keyOf(id), put);
+      const put = { value: text, expected: 0, expiresAt: records.now() + REQUEST_TIMEOUT_MS };
+      await records.putRecord(tenant, "session", payloadKey(id), put);
     }
-    const letter: ErrandLetter = { id, from: cluster.id, name, tenant, about, ...(!isLong && { text }) };
-    const taken = new Promise<boolean>((resolve, reject) => {
-      const late = new BerthError("too_many_requests", "the node that it is meant for does not keep up", {
+    const message: RequestMessage = { id, from: cluster.id, name, tenant, about, ...(!isLong && { text }) };
+    const accepted = new Promise<boolean>((resolve, reject) => {
+      const timeout = new BerthError("too_many_requests", "the receiving node is overloaded", {
         data: { retryAfterSeconds: 1 },
       });
-      const timer = setTimeout(() => reject(late), ERRAND_MS).unref();
-      this.#waiting.set(id, { to, timer, resolve, reject });
+      const timer = setTimeout(() => reject(timeout), REQUEST_TIMEOUT_MS).unref();
+      this.#pending.set(id, { to, timer, resolve, reject });
     });
-    // It may fail before the letter is known to be on its way.
-    taken.catch(() => {});
+    // It may reject before `send` returns.
+    accepted.catch(() => {});
     try {
-      if (!(await cluster.send(to, ERRAND, { ...letter }))) return false;
-      return await taken;
+      if (!(await cluster.send(to, REQUEST_TOPIC, { ...message }))) return false;
+      return await accepted;
     } finally {
-      clearTimeout(this.#waiting.get(id)?.timer);
-      this.#waiting.delete(id);
+      clearTimeout(this.#pending.get(id)?.timer);
+      this.#pending.delete(id);
     }
   }
 
-  /** Waits for no other node any more. */
   async close(): Promise<void> {
-    this.#giveUp(() => true);
+    this.#abandon(() => true);
   }
 
-  #giveUp(isMeant: (node: string) => boolean): void {
-    for (const { to, resolve } of this.#waiting.values()) if (isMeant(to)) resolve(false);
+  #abandon(isAffected: (node: string) => boolean): void {
+    for (const { to, resolve } of this.#pending.values()) if (isAffected(to)) resolve(false);
   }
 
-  async #carryOut({ id, from, name, tenant, about, text }: ErrandLetter): Promise<void> {
+  async #handle({ id, from, name, tenant, about, text }: RequestMessage): Promise<void> {
     const { cluster, log } = this.#options;
-    let failure: Failure | undefined;
+    let failure: RequestFailure | undefined;
     try {
       const handler = this.#handlers.get(name);
-      if (!handler) throw new BerthError("method_not_found", `a node of this version does not know "${name}"`);
-      await handler({ tenant, about, text: text ?? (await this.#take(tenant, keyOf(id))) });
+      if (!handler) throw new BerthError("method_not_found", `the receiving node's version does not support "${name}"`);
+      await handler({ tenant, about, text: text ?? (await this.#takePayload(tenant, payloadKey(id))) });
     } catch (error) {
-      if (!(error instanceof BerthError)) log.error({ err: error, errand: name }, "an errand failed unexpectedly");
+      if (!(error instanceof BerthError))
+        log.error({ err: error, errand: name }, "a request of another node failed unexpectedly");
       const { code, detail, data } = error instanceof BerthError ? error : new BerthError("internal");
       failure = { code, detail, ...(data && { data: data as JsonObject }) };
     }
-    await cluster.send(from, OUTCOME, { id, ...(failure && { failure: { ...failure } }) }).catch((error: unknown) => {
-      log.warn({ err: error, errand: name }, "another node could not be told how its errand went");
-    });
+    await cluster
+      .send(from, OUTCOME_TOPIC, { id, ...(failure && { failure: { ...failure } }) })
+      .catch((error: unknown) => {
+        log.warn({ err: error, errand: name }, "the outcome of another node's request could not be sent");
+      });
   }
 
-  async #take(tenant: string, key: string): Promise<string> {
+  async #takePayload(tenant: string, key: string): Promise<string> {
     const { records } = this.#options;
-    const found = await records.record(tenant, "session", key);
-    if (!found) throw new BerthError("too_many_requests", "it waited for too long; try again");
-    await records.putRecord(tenant, "session", key, { value: "", expected: found.revision, expiresAt: 0 });
-    return found.value;
+    const stored = await records.record(tenant, "session", key);
+    if (!stored) throw new BerthError("too_many_requests", "the request waited for too long; try again");
+    await records.putRecord(tenant, "session", key, { value: "", expected: stored.revision, expiresAt: 0 });
+    return stored.value;
   }
 
-  #hear({ id, failure }: OutcomeLetter): void {
-    const waiting = this.#waiting.get(id);
-    if (!isObject(failure)) return waiting?.resolve(true);
+  #settle({ id, failure }: OutcomeMessage): void {
+    const pending = this.#pending.get(id);
+    if (!isObject(failure)) return pending?.resolve(true);
     const { code, detail, data } = failure;
-    waiting?.reject(new BerthError(code, detail === "" ? undefined : detail, { ...(data && { data }) }));
+    pending?.reject(new BerthError(code, detail === "" ? undefined : detail, { ...(data && { data }) }));
   }
 }
 
-export interface Errand {
+export interface NodeRequest {
   readonly tenant: string;
   readonly about: JsonObject;
   /** As long as a message of a client may be. */
   readonly text: string;
 }
 
-type ErrandHandler = (errand: Errand) => void | Promise<void>;
+type NodeRequestHandler = (errand: NodeRequest) => void | Promise<void>;
 
-export interface ErrandsOptions {
+export interface NodeRequestsOptions {
   readonly cluster: Pick<Cluster, "id" | "others" | "on" | "onGone" | "send">;
-  /** Takes long values. */
+  /** The store for long payloads. */
   readonly records: Pick<Records, "now" | "record" | "putRecord">;
   readonly log: Log;
 }
 
-const ERRAND = "errand";
-const OUTCOME = "errand-outcome";
+const REQUEST_TOPIC = "errand";
+const OUTCOME_TOPIC = "errand-outcome";
 
-interface ErrandLetter extends Omit<Errand, "text"> {
+interface RequestMessage extends Omit<NodeRequest, "text"> {
   readonly id: string;
   readonly from: string;
   readonly name: string;
-  /** Absent when it waits in the store. */
+  /** Absent if it is passed through the store. */
   readonly text?: string;
 }
 
-interface OutcomeLetter {
+interface OutcomeMessage {
   readonly id: string;
-  readonly failure?: Failure;
+  readonly failure?: RequestFailure;
 }
 
-interface Failure {
+interface RequestFailure {
   readonly code: ErrorCode;
   readonly detail: string;
   readonly data?: Record<string, Json>;
 }
 
-interface Waiting {
+interface PendingRequest {
   readonly to: string;
   readonly timer: NodeJS.Timeout;
-  readonly resolve: (isTaken: boolean) => void;
+  readonly resolve: (isAccepted: boolean) => void;
   readonly reject: (error: BerthError) => void;
 }
 
-function keyOf(id: string): string {
+function payloadKey(id: string): string {
   return `errand/${id}`;
 }

@@ -18,148 +18,149 @@ import { fixed } from "../limits/fixed.ts";
 import type { Cluster } from "./cluster.ts";
 
 export const nodeCallBounds = fixed({
-  /** How long a call from one node may take to reach another, which refuses it later, and after twice that time. */
+  /** How long a call may take to reach another node, which rejects later ones, and those that expire in over twice that. */
   nodeCallMs: 5_000,
-  /** The longest message of such a call: its request, its result, or a line in between. */
+  /** The size of one message of a call: its request, its result, or a part in between. */
   nodeCallBytes: 64 * 1024 * 1024,
-  /** Connections that a node accepts from other nodes, each for one call at a time. */
+  /** Connections that a node accepts from other nodes. Each carries one call at a time. */
   nodeConnections: 1_000,
 });
 
-/** The fact by which the others know where a node takes calls. */
+/** The fact that publishes where a node accepts calls. */
 const ADDRESS = "calls";
-/** A longer path of a socket does not fit into what the system calls take for one. */
+/** Socket addresses of the operating system have no space for longer paths. */
 const PATH_BYTES_MAX = 100;
 /**
- * Connections that may not have shown the key yet, or half of all, if that is more: a node opens many at a time. Beyond
- * that the oldest is cut.
+ * The minimum number of connections that may not have authenticated yet; half of all, if that is more, as a node opens
+ * many at once. Above it, the oldest is closed.
  */
-const STRANGERS_MIN = 64;
-/** An idle connection is kept so long for the next call; the caller's end lets go first. */
+const UNAUTHENTICATED_MIN = 64;
+/** How long an idle connection waits for the next call. The caller closes it earlier. */
 const IDLE_MS = 10_000;
-/** Calls that were taken lately, and cannot be taken again. */
-const TAKEN_MAX = 100_000;
-/** A call that expires is refused by the clock of the store, which processes read with this precision, or better. */
-const LATE_MS = 500;
-/** How long the answer may take before it is said that a call is taken. */
-const TAKEN_MS = 50;
-/** Pieces that are together no longer are sent as one. */
-const JOINED_BYTES_MAX = 64 * 1024;
-/** The unread part of one answer; further lines on its way are dropped. */
+/** The maximum number of recent calls that are remembered, to reject replays. */
+const ACCEPTED_MAX = 100_000;
+/** The precision with which nodes know the clock of the store, by which calls expire. */
+const CLOCK_PRECISION_MS = 500;
+/** If the response takes longer, the node confirms first that it has accepted the call. */
+const CONFIRM_AFTER_MS = 50;
+/** Messages up to this size are sent in one piece. */
+const SINGLE_WRITE_BYTES_MAX = 64 * 1024;
+/** The limit on unread parts of one response; further parts are dropped. */
 const UNREAD_BYTES_MAX = 1024 * 1024;
 
 /**
- * Calls from one node to another, over a connection of their own: for what must not wait for the store, or is too long
- * for a letter. It owns who may call (the nodes, which share a key), how long a call is good for, and that it is taken
- * once; it knows nothing of what calls mean.
+ * Calls from one node to another over a direct connection, for what must not wait for the store or is too long for a
+ * mailbox. It owns authentication (all nodes share a key), the expiry of calls, and protection against replays; it
+ * knows nothing of what calls mean.
  *
- * A call is a POST over TLS with a pre-shared key, which each side proves to the other: nobody without it can call,
- * answer, read, change, or repeat anything, wherever the connection goes. Within a machine it goes through a socket in a
- * folder that only this user can enter.
+ * A call is a POST over TLS with a pre-shared key, which each side proves to the other. Without the key, nobody on the
+ * path can call, respond, read, modify, or replay anything. Within a machine, the connection is a socket in a folder
+ * that only this user can access.
  */
 export class NodeCalls {
   readonly #options: NodeCallsOptions;
-  readonly #topics = new Map<string, CallHandler>();
-  /** The first one is shown to others, and each of them is taken. */
+  readonly #topics = new Map<string, NodeCallHandler>();
+  /** Own calls use the first key; calls of other nodes may use any of them. */
   readonly #keys: readonly NodeKey[];
   readonly #agent: Agent;
   readonly #listener: Server;
   readonly #sockets = new Set<Socket>();
-  /** The oldest first. */
-  readonly #strangers = new Set<Socket>();
-  /** When each call expires that was taken, by its id: the oldest first. */
-  readonly #taken = new Map<string, number>();
-  /** Functions that end the calls under way to each node, and from it. */
-  readonly #underWay = new Map<string, Set<() => void>>();
+  /** Connections that have not authenticated, oldest first. */
+  readonly #unauthenticated = new Set<Socket>();
+  /** When each accepted call expires, by id, oldest first. */
+  readonly #accepted = new Map<string, number>();
+  /** Functions that end the running calls to and from each node. */
+  readonly #running = new Map<string, Set<() => void>>();
 
   constructor(options: NodeCallsOptions) {
     this.#options = options;
     const { keys, cluster } = options;
-    this.#keys = keys.map(nodeKeyOf);
+    this.#keys = keys.map(deriveNodeKey);
     this.#agent = new Agent({ keepAlive: true, maxCachedSessions: 0, maxSockets: nodeCallBounds.nodeConnections });
     this.#listener = this.#listen();
     cluster.onGone((node) => {
-      for (const end of this.#underWay.get(node) ?? []) end();
+      for (const end of this.#running.get(node) ?? []) end();
     });
   }
 
-  /** Takes calls from now on; the others know where as soon as this node joins them. */
+  /** Starts to accept calls. Other nodes learn the address when this node joins them. */
   async open(): Promise<void> {
-    const { cluster, makeFolder, address: at, log } = this.#options;
-    if (at) {
-      await this.#listenAt(at);
+    const { cluster, makeFolder, address: configuredAddress, log } = this.#options;
+    if (configuredAddress) {
+      await this.#listenAt(configuredAddress);
       const { port } = this.#listener.address() as AddressInfo;
-      return cluster.say(ADDRESS, { host: at.host, port });
+      return cluster.say(ADDRESS, { host: configuredAddress.host, port });
     }
     try {
       const path = join(makeFolder("node-"), "calls");
-      if (Buffer.byteLength(path) > PATH_BYTES_MAX) throw new Error(`the path ${path} is too long for a socket`);
+      if (Buffer.byteLength(path) > PATH_BYTES_MAX) throw new Error(`the path ${path} is too long for a Unix socket`);
       await this.#listenAt({ path });
       void cluster.say(ADDRESS, { path });
     } catch (error) {
-      log.warn(
-        { err: error },
-        "other nodes cannot call this one through a socket of the file system, and use loopback",
-      );
+      log.warn({ err: error }, "a Unix socket for calls of other nodes could not be opened; using loopback");
       await this.#listenAt({ host: "127.0.0.1", port: 0 });
       const { address, port } = this.#listener.address() as AddressInfo;
       void cluster.say(ADDRESS, { host: address, port });
     }
   }
 
-  /** Answers the calls about a topic with what `handler` resolves with. */
-  on(topic: string, handler: CallHandler): void {
+  /** Answers calls on a topic with the result of `handler`. */
+  on(topic: string, handler: NodeCallHandler): void {
     this.#topics.set(topic, handler);
   }
 
   /**
-   * Calls another node, and resolves with its answer. Rejects with `NotTaken` when the call was surely not carried out,
-   * with `NodeLost` when it may have been, and with `cancelled` by its signal.
+   * Calls another node and resolves with its response. Rejects with `NotTaken` if the call was certainly not executed,
+   * with `NodeLost` if it may have been, and with `cancelled` on abort of its signal.
    */
   call(to: string, topic: string, body: unknown, { signal, onPart }: CallWays = {}): Promise<unknown> {
     const { cluster, now } = this.#options;
-    const address = addressIn(cluster.others.get(to));
-    if (!address) return Promise.reject(new NotTaken("it is not there"));
+    const address = readAddress(cluster.others.get(to));
+    if (!address) return Promise.reject(new NotTaken("it is not a living node"));
     const expires = now() + nodeCallBounds.nodeCallMs;
     const envelope: Envelope = { from: cluster.id, to, id: randomUUID(), expires, topic, body };
     if (signal?.aborted) return Promise.reject(new BerthError("cancelled"));
     return new Promise((resolve, reject) => {
       const request = startRequest({ ...this.#tls(), ...address, agent: this.#agent, method: "POST" });
-      // A connection that a call before has used may be lost in the moment in which this one is sent.
-      let mayBeTaken = false;
+      // A reused connection may be lost at the moment when this call is sent.
+      let mayBeExecuted = false;
       let isSettled = false;
-      const settle = (then: () => void): void => {
+      const settle = (complete: () => void): void => {
         if (isSettled) return;
         isSettled = true;
-        clearTimeout(late);
-        leave();
+        clearTimeout(timer);
+        untrack();
         signal?.removeEventListener("abort", cancel);
-        then();
+        complete();
       };
       const fail = (error: unknown): void =>
         settle(() => {
           reject(error);
           request.destroy();
         });
-      const lose = (cause?: unknown): void => {
-        if (!isSettled) fail(mayBeTaken ? new NodeLost(cause) : new NotTaken("it cannot be reached", cause));
+      const failOnLoss = (cause?: unknown): void => {
+        if (!isSettled) fail(mayBeExecuted ? new NodeLost(cause) : new NotTaken("it cannot be reached", cause));
       };
       const cancel = (): void => fail(new BerthError("cancelled"));
-      // A node that has not taken it by then refuses it. This one may have been held up: what has come is read first.
-      const giveUp = (): void => fail(new NotTaken("it does not answer"));
-      let late = setTimeout(() => (late = setTimeout(giveUp, LATE_MS)), nodeCallBounds.nodeCallMs + LATE_MS);
-      const leave = this.#enter(to, lose);
+      // The other node rejects calls that arrive later. This process may have been blocked, so it first reads what has
+      // arrived.
+      const giveUp = (): void => fail(new NotTaken("it does not respond"));
+      let timer = setTimeout(
+        () => (timer = setTimeout(giveUp, CLOCK_PRECISION_MS)),
+        nodeCallBounds.nodeCallMs + CLOCK_PRECISION_MS,
+      );
+      const untrack = this.#track(to, failOnLoss);
       signal?.addEventListener("abort", cancel);
       request.on("socket", (socket) => {
-        if (request.reusedSocket) mayBeTaken = true;
-        else socket.once("secureConnect", () => (mayBeTaken = true));
+        if (request.reusedSocket) mayBeExecuted = true;
+        else socket.once("secureConnect", () => (mayBeExecuted = true));
       });
-      request.on("error", lose);
+      request.on("error", failOnLoss);
       request.on("response", (response) => {
-        clearTimeout(late);
+        clearTimeout(timer);
         const reader = new TransferReader(nodeCallBounds.nodeCallBytes);
-        response.on("error", lose);
-        response.on("close", () => lose());
+        response.on("error", failOnLoss);
+        response.on("close", () => failOnLoss());
         response.on("data", (chunk: Buffer) => {
           try {
             for (const reply of reader.push(chunk) as Reply[]) {
@@ -169,7 +170,7 @@ export class NodeCalls {
               else fail(new BerthError("internal", "another node failed"));
             }
           } catch (error) {
-            lose(error);
+            failOnLoss(error);
           }
         });
       });
@@ -177,12 +178,12 @@ export class NodeCalls {
     });
   }
 
-  /** Has `end` called when the node is gone, until the returned function is. */
-  #enter(node: string, end: () => void): () => void {
-    const ends = this.#underWay.get(node) ?? new Set();
-    this.#underWay.set(node, ends.add(end));
+  /** Registers `end` to be called when the node is gone. Returns a function that unregisters it. */
+  #track(node: string, end: () => void): () => void {
+    const ends = this.#running.get(node) ?? new Set();
+    this.#running.set(node, ends.add(end));
     return () => {
-      if (ends.delete(end) && ends.size === 0 && this.#underWay.get(node) === ends) this.#underWay.delete(node);
+      if (ends.delete(end) && ends.size === 0 && this.#running.get(node) === ends) this.#running.delete(node);
     };
   }
 
@@ -194,22 +195,24 @@ export class NodeCalls {
   }
 
   #tls(): RequestOptions {
-    const [shown] = this.#keys;
-    // There are no certificates: whoever has a key is a node.
+    const [ownKey] = this.#keys;
+    // There are no certificates: a key proves that its owner is a node.
     return {
       ...CIPHERS,
-      pskCallback: () => shown,
+      pskCallback: () => ownKey,
       checkServerIdentity: () => undefined,
     } as RequestOptions;
   }
 
-  #listenAt(where: { path: string } | { host: string; port: number }): Promise<void> {
+  #listenAt(endpoint: { path: string } | { host: string; port: number }): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#listener.once("error", reject);
-      // A worker would otherwise have its primary process listen, and share the connections among all workers.
-      this.#listener.listen({ ...where, exclusive: true }, () => {
+      // Otherwise, a worker has its primary process listen and distribute the connections among all workers.
+      this.#listener.listen({ ...endpoint, exclusive: true }, () => {
         this.#listener.off("error", reject);
-        this.#listener.on("error", (error) => this.#options.log.warn({ err: error }, "calls of other nodes failed"));
+        this.#listener.on("error", (error) =>
+          this.#options.log.warn({ err: error }, "the listener for calls of other nodes failed"),
+        );
         resolve();
       });
     });
@@ -218,11 +221,11 @@ export class NodeCalls {
   #listen(): Server {
     const secureContext = createSecureContext(CIPHERS);
     const http = createHttpServer({ keepAliveTimeout: IDLE_MS }, (request, response) => {
-      this.#strangers.delete((request.socket as Behind)[RAW]);
-      this.#take(request, response).catch(() => response.destroy());
+      this.#unauthenticated.delete((request.socket as WithRawSocket)[RAW]);
+      this.#handleRequest(request, response).catch(() => response.destroy());
     });
     const listener = createListener((raw) => {
-      this.#admit(raw);
+      this.#trackConnection(raw);
       const socket = new TLSSocket(raw, {
         isServer: true,
         secureContext,
@@ -231,7 +234,7 @@ export class NodeCalls {
       } as ConstructorParameters<typeof TLSSocket>[1]);
       socket.on("error", () => raw.destroy());
       socket.once("secure", () => {
-        (socket as unknown as Behind)[RAW] = raw;
+        (socket as unknown as WithRawSocket)[RAW] = raw;
         http.emit("connection", socket);
       });
     });
@@ -239,36 +242,38 @@ export class NodeCalls {
     return listener.unref();
   }
 
-  /** Until its first call, a connection is a stranger's: it has a moment to show the key, and to begin. */
-  #admit(raw: Socket): void {
+  /**
+   * Until its first call, a connection is unauthenticated. It has a short time to complete the handshake and to begin.
+   */
+  #trackConnection(raw: Socket): void {
     this.#sockets.add(raw);
-    this.#strangers.add(raw);
-    const timer = setTimeout(() => this.#strangers.has(raw) && raw.destroy(), nodeCallBounds.nodeCallMs).unref();
+    this.#unauthenticated.add(raw);
+    const timer = setTimeout(() => this.#unauthenticated.has(raw) && raw.destroy(), nodeCallBounds.nodeCallMs).unref();
     raw.on("error", () => raw.destroy());
     raw.on("close", () => {
       clearTimeout(timer);
       this.#sockets.delete(raw);
-      this.#strangers.delete(raw);
+      this.#unauthenticated.delete(raw);
     });
-    const most = Math.max(STRANGERS_MIN, nodeCallBounds.nodeConnections / 2);
-    if (this.#strangers.size > most) for (const oldest of this.#strangers) return void oldest.destroy();
+    const limit = Math.max(UNAUTHENTICATED_MIN, nodeCallBounds.nodeConnections / 2);
+    if (this.#unauthenticated.size > limit) for (const oldest of this.#unauthenticated) return void oldest.destroy();
   }
 
-  async #take(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async #handleRequest(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { log } = this.#options;
     const envelope = await this.#read(request);
     if (!envelope) return void request.socket.destroy();
     const handler = this.#topics.get(envelope.topic);
-    const refused = handler ? this.#refusal(envelope) : "it does not know what the call is about";
-    if (refused !== undefined) return send(response, { refused });
+    const rejection = handler ? this.#rejectionReason(envelope) : "it does not know the topic";
+    if (rejection !== undefined) return send(response, { refused: rejection });
     const signal = new Cancellation();
-    const leave = this.#enter(envelope.from, () => response.destroy());
+    const untrack = this.#track(envelope.from, () => response.destroy());
     response.on("close", () => {
-      leave();
+      untrack();
       signal.abort();
     });
-    // Says that the call is taken, where the answer does not say it soon.
-    const saying = setTimeout(() => response.flushHeaders(), TAKEN_MS);
+    // Confirms that the call is accepted if the response takes longer.
+    const confirmTimer = setTimeout(() => response.flushHeaders(), CONFIRM_AFTER_MS);
     const part = (value: unknown): void => {
       if (response.writableLength > UNREAD_BYTES_MAX || response.destroyed) return;
       response.write(Buffer.concat(piecesOf({ part: value })));
@@ -280,11 +285,11 @@ export class NodeCalls {
       log.error({ err: error, topic: envelope.topic }, "a call of another node failed");
       send(response, { failed: true });
     } finally {
-      clearTimeout(saying);
+      clearTimeout(confirmTimer);
     }
   }
 
-  /** Resolves with undefined for what is no call, or takes too long to arrive. */
+  /** Resolves with undefined for a malformed call, or one that takes too long to arrive. */
   #read(request: IncomingMessage): Promise<Envelope | undefined> {
     const { nodeCallBytes, nodeCallMs } = nodeCallBounds;
     const reader = new TransferReader(nodeCallBytes);
@@ -292,7 +297,7 @@ export class NodeCalls {
       let envelope: unknown;
       const timer = setTimeout(() => request.destroy(), nodeCallMs);
       const fail = (error: unknown): void => {
-        this.#options.log.warn({ err: error }, "a call of another node cannot be read");
+        this.#options.log.warn({ err: error }, "a call of another node could not be read");
         request.destroy();
       };
       request.on("data", (chunk: Buffer) => {
@@ -311,32 +316,31 @@ export class NodeCalls {
     });
   }
 
-  /** Why a call is not taken, for the node that makes it. */
-  #refusal({ from, to, id, expires }: Envelope): string | undefined {
+  /** Why a call is rejected, for its caller. */
+  #rejectionReason({ from, to, id, expires }: Envelope): string | undefined {
     const { cluster, now } = this.#options;
     if (to !== cluster.id || from === cluster.id) return "the call is for another node";
     const time = now();
     if (expires <= time) return `the call took more than ${nodeCallBounds.nodeCallMs} ms to arrive`;
-    if (expires > time + 2 * nodeCallBounds.nodeCallMs) return "the call is from a node with another time";
-    for (const [known, until] of this.#taken) {
+    if (expires > time + 2 * nodeCallBounds.nodeCallMs) return "the clocks of the two nodes differ too much";
+    for (const [knownId, until] of this.#accepted) {
       if (until > time) break;
-      this.#taken.delete(known);
+      this.#accepted.delete(knownId);
     }
-    if (this.#taken.has(id)) return "the call was taken before";
-    if (this.#taken.size >= TAKEN_MAX) return "it has too many calls at once";
-    this.#taken.set(id, expires);
+    if (this.#accepted.has(id)) return "the call was accepted before";
+    if (this.#accepted.size >= ACCEPTED_MAX) return "it has too many recent calls";
+    this.#accepted.set(id, expires);
     return undefined;
   }
 }
 
 export interface NodeCallsOptions {
   readonly cluster: Pick<Cluster, "id" | "others" | "say" | "onGone">;
-  /** Shared by all nodes, and by nobody else. */
+  /** Known to all nodes of the cluster, and to no one else. */
   readonly keys: readonly Uint8Array[];
-  /** The store's clock. */
   readonly now: () => number;
   readonly makeFolder: (prefix: string) => string;
-  /** Where nodes of other machines reach this one, by any port if it is 0; without it, only those of this machine do. */
+  /** Where nodes on other machines reach this one; port 0 for any port. Without it, only nodes on this machine can. */
   readonly address?: { readonly host: string; readonly port: number } | undefined;
   readonly log: Log;
 }
@@ -346,29 +350,29 @@ export interface CallWays {
   readonly onPart?: (part: unknown) => void;
 }
 
-/** Throws `NotTaken` for what it does not begin. */
-export type CallHandler = (body: unknown, call: TakenCall) => Promise<unknown>;
+/** Throws `NotTaken` if it does not start the call. */
+export type NodeCallHandler = (body: unknown, call: TakenCall) => Promise<unknown>;
 
 export interface TakenCall {
   readonly from: string;
   /** Aborted when the caller no longer waits. */
   readonly signal: CancelSignal;
-  /** Sends something before the answer, or drops it where the caller does not keep up. */
+  /** Sends a part ahead of the response, or drops it if the caller is too slow. */
   part(value: unknown): void;
 }
 
-/** The other node did not carry out the call: it may be made again. */
+/** The other node did not execute the call, so it may be repeated. */
 export class NotTaken extends Error {
   readonly reason: string;
 
-  /** `reason` says what is wrong with the other node, or with the call. */
+  /** `reason` is what is wrong with the other node or the call. */
   constructor(reason: string, cause?: unknown) {
-    super(`another node did not take the call: ${reason}`, { cause });
+    super(`another node did not accept the call: ${reason}`, { cause });
     this.reason = reason;
   }
 }
 
-/** The other node was lost during the call, which it may have carried out. */
+/** The other node was lost during the call and may have executed it. */
 export class NodeLost extends Error {
   constructor(cause?: unknown) {
     super("another node was lost during the call", { cause });
@@ -379,7 +383,7 @@ interface Envelope {
   readonly from: string;
   readonly to: string;
   readonly id: string;
-  /** By the store's clock. */
+  /** In the time of the store. */
   readonly expires: number;
   readonly topic: string;
   readonly body: unknown;
@@ -391,16 +395,16 @@ type Reply =
   | { readonly refused: string }
   | { readonly failed: true };
 
-/** TLS 1.3 takes no pre-shared keys from Node. Ephemeral keys keep what was said secret when the key gets known. */
+/** Node.js does not support pre-shared keys in TLS 1.3. Ephemeral keys provide forward secrecy. */
 const CIPHERS = { ciphers: "ECDHE-PSK-CHACHA20-POLY1305", minVersion: "TLSv1.2", maxVersion: "TLSv1.2" } as const;
 
 interface NodeKey {
   readonly psk: Uint8Array;
-  /** Tells keys apart, and reveals nothing of them. */
+  /** Distinguishes keys without revealing anything about them. */
   readonly identity: string;
 }
 
-function nodeKeyOf(key: Uint8Array): NodeKey {
+function deriveNodeKey(key: Uint8Array): NodeKey {
   const derived = (what: string, bytes: number): Uint8Array => new Uint8Array(hkdfSync("sha256", key, "", what, bytes));
   return {
     psk: derived("berth: calls between nodes", 32),
@@ -408,21 +412,20 @@ function nodeKeyOf(key: Uint8Array): NodeKey {
   };
 }
 
-/** The connection under that of TLS. */
 const RAW = Symbol("raw");
-type Behind = IncomingMessage["socket"] & { [RAW]: Socket };
+type WithRawSocket = IncomingMessage["socket"] & { [RAW]: Socket };
 
-function addressIn(facts: JsonObject | undefined): Pick<RequestOptions, "socketPath" | "host" | "port"> | undefined {
+function readAddress(facts: JsonObject | undefined): Pick<RequestOptions, "socketPath" | "host" | "port"> | undefined {
   const { path, host, port } = (facts?.[ADDRESS] ?? {}) as JsonObject;
   if (typeof path === "string") return { socketPath: path };
   return typeof host === "string" && typeof port === "number" ? { host, port } : undefined;
 }
 
-/** The last value of a message, short ones with the head of the message in one piece. */
+/** Sends the last value of a message. A short one goes in one write together with the head. */
 function send(message: ClientRequest | ServerResponse, value: Envelope | Reply): void {
   const pieces = piecesOf(value);
   const bytes = pieces.reduce((sum, { length }) => sum + length, 0);
-  if (bytes <= JOINED_BYTES_MAX) return void message.end(Buffer.concat(pieces, bytes));
+  if (bytes <= SINGLE_WRITE_BYTES_MAX) return void message.end(Buffer.concat(pieces, bytes));
   for (const piece of pieces) message.write(piece);
   message.end();
 }

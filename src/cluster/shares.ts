@@ -4,52 +4,49 @@ import type { OwnUse, SharedLimit, SharedLimits, LimitUse } from "../lib/shared-
 import { fixed } from "../limits/fixed.ts";
 import type { Cluster } from "./cluster.ts";
 
-/** Limits whose use the nodes report to each other at a time; further ones are enforced by each node alone, in full. */
-const bounds = fixed({ toldLimits: 1_000 });
+/** Limits whose use nodes report to each other; each node enforces further ones alone, in full. */
+const bounds = fixed({ reportedLimits: 1_000 });
 
-/** How often nodes tell each other what they take of limits. */
-const TOLD_MS = 500;
-/** Unchanged news is told again after this time; the others forget news that is three times as old. */
-const TOLD_AGAIN_MS = 2_000;
-const KEPT_MS = 3 * TOLD_AGAIN_MS;
-/** All nodes together may take so much of a limit before they tell of it: less makes no difference. */
-const SMALL_PART = 0.05;
+/** How often nodes report their use of limits. */
+const REPORT_MS = 500;
+/** Unchanged reports are repeated after this time, and expire after three times as long. */
+const REPEAT_MS = 2_000;
+const EXPIRY_MS = 3 * REPEAT_MS;
+/** If all nodes together use less than this part of a limit, they do not report it: it makes no difference. */
+const NEGLIGIBLE_PART = 0.05;
 
 /**
- * Limits that all nodes keep together: each says every half a second what it takes of those that it uses, and so knows
- * what the others leave. Nothing is said of a limit that nobody uses or of which little is used, and a node alone says
- * nothing at all. It owns who takes what; what a limit makes of that is its own business.
+ * Enforces limits across all nodes: each node reports its use every half second, and so knows what the others leave.
+ * Unused and hardly used limits are not reported, and a single node reports nothing. This class only exchanges the use;
+ * the limits themselves decide what follows from it.
  */
 export class Shares implements SharedLimits {
-  readonly #cluster: Others;
-  /** The limits that this node uses, by key. */
+  readonly #cluster: OtherNodes;
   readonly #used = new Map<string, SharedLimit>();
-  /** By node. */
-  readonly #heard = new Map<string, { readonly uses: ReadonlyMap<string, LimitUse>; readonly at: number }>();
-  /** The sums of all that was heard. */
-  #elsewhere: ReadonlyMap<string, LimitUse> = new Map();
+  readonly #reports = new Map<string, { readonly uses: ReadonlyMap<string, LimitUse>; readonly at: number }>();
+  #otherUse: ReadonlyMap<string, LimitUse> = new Map();
   #timer: Timer | undefined;
-  #lookedAt = 0;
-  #told = NONE;
-  #toldAt = -Infinity;
+  #polledAt = 0;
+  #lastReport = EMPTY_REPORT;
+  #reportedAt = -Infinity;
 
-  constructor(cluster: Others) {
+  constructor(cluster: OtherNodes) {
     this.#cluster = cluster;
-    cluster.on(TOPIC, (letter) => this.#hear(letter));
+    cluster.on(TOPIC, (message) => this.#receive(message));
     cluster.onGone((node) => {
-      this.#heard.delete(node);
+      this.#reports.delete(node);
       this.#sum();
     });
   }
 
   using(limit: SharedLimit): LimitUse | undefined {
     if (this.#cluster.others.size === 0) return undefined;
-    if (this.#used.get(limit.key) !== limit) this.#note(limit);
-    return this.#elsewhere.get(limit.key) ?? NOTHING;
+    if (this.#used.get(limit.key) !== limit) this.#register(limit);
+    return this.#otherUse.get(limit.key) ?? NO_USE;
   }
 
-  /** False while no limit is used that others have to know of. */
-  get isTelling(): boolean {
+  /** True while this node uses limits that it reports. */
+  get isReporting(): boolean {
     return this.#timer !== undefined;
   }
 
@@ -58,79 +55,79 @@ export class Shares implements SharedLimits {
     this.#timer = undefined;
   }
 
-  #note(limit: SharedLimit): void {
+  #register(limit: SharedLimit): void {
     this.#used.set(limit.key, limit);
     if (this.#timer) return;
-    this.#lookedAt = clock.now();
-    this.#lookLater();
+    this.#polledAt = clock.now();
+    this.#schedulePoll();
   }
 
-  #lookLater(): void {
-    this.#timer = clock.after(TOLD_MS, () => this.#look()).unref();
+  #schedulePoll(): void {
+    this.#timer = clock.after(REPORT_MS, () => this.#poll()).unref();
   }
 
-  /** Tells what was taken since the last look; ends the looks when nothing is used any more, and all know that. */
-  #look(): void {
-    this.#lookLater();
-    if (this.#cluster.others.size === 0) return this.#rest();
+  /** Reports the use since the last poll. Stops when no limits are used any more and all nodes know that. */
+  #poll(): void {
+    this.#schedulePoll();
+    if (this.#cluster.others.size === 0) return this.#stop();
     const now = clock.now();
-    const seconds = (now - this.#lookedAt) / 1_000;
-    this.#lookedAt = now;
-    const uses: Told[] = [];
+    const seconds = (now - this.#polledAt) / 1_000;
+    this.#polledAt = now;
+    const uses: ReportedUse[] = [];
     const nodes = this.#cluster.others.size + 1;
     for (const limit of this.#used.values()) {
       const use = limit.useIn(seconds, now);
       if (!use) this.#used.delete(limit.key);
-      else if (use.weight >= SMALL_PART / nodes) uses.push({ ...use, limit });
+      else if (use.weight >= NEGLIGIBLE_PART / nodes) uses.push({ ...use, limit });
     }
-    this.#forgetOld(now);
-    this.#tell(first(uses, bounds.toldLimits), now);
-    if (this.#used.size === 0 && this.#told === NONE && this.#heard.size === 0) this.close();
+    this.#removeExpired(now);
+    this.#report(selectMostImportant(uses, bounds.reportedLimits), now);
+    if (this.#used.size === 0 && this.#lastReport === EMPTY_REPORT && this.#reports.size === 0) this.close();
   }
 
-  /** Nobody is there to hear of anything. */
-  #rest(): void {
+  /** Stops, as there are no other nodes. */
+  #stop(): void {
     this.#used.clear();
-    this.#heard.clear();
+    this.#reports.clear();
     this.#sum();
-    this.#told = NONE;
+    this.#lastReport = EMPTY_REPORT;
     this.close();
   }
 
-  #tell(uses: readonly Told[], now: number): void {
-    const told = JSON.stringify(uses.map(asTold));
-    const isKnown = told === this.#told && (told === NONE || now - this.#toldAt < TOLD_AGAIN_MS);
-    if (isKnown && !uses.some(({ begun }) => begun > 0)) return;
-    this.#told = told;
-    this.#toldAt = now;
-    this.#cluster.tell(TOPIC, { from: this.#cluster.id, uses: uses.map(asTold) });
+  #report(uses: readonly ReportedUse[], now: number): void {
+    const report = JSON.stringify(uses.map(toRow));
+    const isRecent = report === this.#lastReport && (report === EMPTY_REPORT || now - this.#reportedAt < REPEAT_MS);
+    if (isRecent && !uses.some(({ begun }) => begun > 0)) return;
+    this.#lastReport = report;
+    this.#reportedAt = now;
+    this.#cluster.tell(TOPIC, { from: this.#cluster.id, uses: uses.map(toRow) });
   }
 
-  /** All that the sender takes: what it does not name, it takes no more. */
-  #hear({ from, uses }: JsonObject): void {
+  /** A report is complete: limits that it does not mention are unused. */
+  #receive({ from, uses }: JsonObject): void {
     const now = clock.now();
-    const heard = new Map((uses as unknown as TellingOfOne[]).map(([key, ...use]) => [key, useOf(use)]));
-    this.#heard.set(from as string, { uses: heard, at: now });
+    const reported = new Map((uses as unknown as ReportRow[]).map(([key, ...use]) => [key, fromRow(use)]));
+    this.#reports.set(from as string, { uses: reported, at: now });
     this.#sum();
-    for (const [key, { begun }] of heard) if (begun > 0) this.#used.get(key)?.charge(begun, now);
-    // So that it is forgotten if its sender says no more.
-    if (!this.#timer) this.#lookLater();
+    for (const [key, { begun }] of reported) if (begun > 0) this.#used.get(key)?.charge(begun, now);
+    // Keeps the timer running, so that the report expires if its sender stops.
+    if (!this.#timer) this.#schedulePoll();
   }
 
-  #forgetOld(now: number): void {
-    let isLess = false;
-    for (const [node, { at }] of this.#heard) {
-      const isOver = now - at > KEPT_MS || !this.#cluster.others.has(node);
-      if (isOver) isLess = this.#heard.delete(node);
+  #removeExpired(now: number): void {
+    let isChanged = false;
+    for (const [node, { at }] of this.#reports) {
+      const isExpired = now - at > EXPIRY_MS || !this.#cluster.others.has(node);
+      if (isExpired) isChanged = this.#reports.delete(node);
     }
-    if (isLess) this.#sum();
+    if (isChanged) this.#sum();
   }
 
   #sum(): void {
     const sums = new Map<string, LimitUse>();
-    for (const { uses } of this.#heard.values()) {
+    for (const { uses } of this.#reports.values()) {
       for (const [key, use] of uses) {
-        const { wanted, underWay, perSecond, begun } = sums.get(key) ?? NOTHING;
+        const { wanted, underWay, perSecond, begun } = sums.get(key) ?? NO_USE;
         sums.set(key, {
           wanted: wanted + use.wanted,
           underWay: underWay + use.underWay,
@@ -139,28 +136,28 @@ export class Shares implements SharedLimits {
         });
       }
     }
-    this.#elsewhere = sums;
+    this.#otherUse = sums;
   }
 }
 
-type Others = Pick<Cluster, "id" | "others" | "on" | "onGone" | "tell">;
+type OtherNodes = Pick<Cluster, "id" | "others" | "on" | "onGone" | "tell">;
 
-interface Told extends OwnUse {
+interface ReportedUse extends OwnUse {
   readonly limit: SharedLimit;
 }
 
-/** The key, and the figures of `LimitUse`. */
-type TellingOfOne = readonly [string, number, number, number, number];
+/** The key and the figures of `LimitUse`. */
+type ReportRow = readonly [string, number, number, number, number];
 
 const TOPIC = "shares";
-const NONE = "[]";
-const NOTHING: LimitUse = { wanted: 0, underWay: 0, perSecond: 0, begun: 0 };
+const EMPTY_REPORT = "[]";
+const NO_USE: LimitUse = { wanted: 0, underWay: 0, perSecond: 0, begun: 0 };
 
-function asTold({ limit, wanted, underWay, perSecond, begun }: Told): Json[] {
+function toRow({ limit, wanted, underWay, perSecond, begun }: ReportedUse): Json[] {
   return [limit.key, round(wanted), underWay, round(perSecond), begun];
 }
 
-function useOf([wanted, underWay, perSecond, begun]: readonly [number, number, number, number]): LimitUse {
+function fromRow([wanted, underWay, perSecond, begun]: readonly [number, number, number, number]): LimitUse {
   return { wanted, underWay, perSecond, begun };
 }
 
@@ -168,18 +165,21 @@ function round(value: number): number {
   return Number(value.toPrecision(3));
 }
 
-/** Those that matter most; first one of each owner, then the second of each: many of one owner keep out no other's. */
-function first(uses: readonly Told[], max: number): readonly Told[] {
+/**
+ * Selects the most important ones: first one of each owner, then the second of each, and so on, so that an owner with
+ * many limits does not displace those of others.
+ */
+function selectMostImportant(uses: readonly ReportedUse[], max: number): readonly ReportedUse[] {
   if (uses.length <= max) return uses;
-  const places = new Map<string, number>();
+  const counts = new Map<string, number>();
   const byWeight = uses.toSorted((one, other) => other.weight - one.weight);
-  const placed = byWeight.map((use) => {
-    const place = places.get(use.limit.owner) ?? 0;
-    places.set(use.limit.owner, place + 1);
-    return { use, place };
+  const ranked = byWeight.map((use) => {
+    const rank = counts.get(use.limit.owner) ?? 0;
+    counts.set(use.limit.owner, rank + 1);
+    return { use, rank };
   });
-  return placed
-    .toSorted((one, other) => one.place - other.place)
+  return ranked
+    .toSorted((one, other) => one.rank - other.rank)
     .slice(0, max)
     .map(({ use }) => use);
 }

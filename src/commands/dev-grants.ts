@@ -11,8 +11,8 @@ import { parseFolders, type DeclaredFolder } from "../folders/folders.ts";
 import { BerthError } from "../lib/errors.ts";
 import { printable } from "../lib/printable.ts";
 import { parseAllowedHost, type AllowedHost } from "../network/allow-list.ts";
+import type { SecretFacts } from "../secrets/grants.ts";
 import { nameFault, valueFault } from "../secrets/secret-rules.ts";
-import type { SecretFacts } from "../secrets/secrets.ts";
 
 export interface DevGrantsOptions {
   /** A file of lines `NAME=value`. */

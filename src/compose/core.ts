@@ -11,7 +11,7 @@ import type { Executor } from "../executor/executor.ts";
 import { openExecutor, tryGuests } from "../executor/open-executor.ts";
 import type { OperatorGrants } from "../host/calls/operator-grants.ts";
 import { KeptCode } from "../host/catalog/cached-code.ts";
-import { Checks } from "../host/checks/checks.ts";
+import type { Checks } from "../host/checks/checks.ts";
 import type { Directory } from "../host/directory/directory.ts";
 import type { Host } from "../host/host.ts";
 import { Journal } from "../host/journal/journal.ts";
@@ -23,19 +23,16 @@ import { createSealer } from "../lib/seal.ts";
 import type { SharedLimits } from "../lib/shared-limits.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import type { TenantLimits } from "../limits/limits.ts";
-import { Endpoint } from "../mcp/endpoint.ts";
+import { Endpoint, type EndpointStats } from "../mcp/endpoint.ts";
 import { inParts } from "../mcp/records-in-parts.ts";
-import { confinementBy } from "../processes/own-program.ts";
 import type { Spawner } from "../processes/spawn/spawn.ts";
 import { WorkFolders } from "../processes/work-folders.ts";
-import { Grants } from "../secrets/grants.ts";
-import { type GivenSecrets, openSecrets, withGiven } from "../secrets/secrets.ts";
+import { type GivenSecrets, Grants } from "../secrets/grants.ts";
+import { openKeys } from "../secrets/keys.ts";
 import { openStore } from "../store/open-store.ts";
 import type { Store, StoredUse } from "../store/store.ts";
-import { collectRegularly } from "./collecting.ts";
-import { openKeys } from "./keys.ts";
 import { accessOf } from "./open-access.ts";
-import { openCompilers } from "./open-compiler.ts";
+import { openChecks, openCompilers } from "./open-compiler.ts";
 import { type Editing, openEdits } from "./open-edits.ts";
 import { type OpenedFeatures, openFeatures } from "./open-features.ts";
 import { openNetwork, openOwnFolders } from "./open-reach.ts";
@@ -139,26 +136,16 @@ export async function openCore(
       log.warn({ reason: executor.reason }, "guest code runs trusted, not sandboxed");
     starting("servers are read");
     const compilers = opened(openCompilers(config, start, log, ownGrants !== undefined));
-    const stored = openSecrets(store, keys.secrets);
-    const secrets = ownGrants ? withGiven(stored, ownGrants) : stored;
-    const checks = opened(
-      new Checks(config.limits, {
-        start,
-        mode: confinementBy(config.guests),
-        onTrusted: (reason) => log.warn({ reason }, "long values are read outside of the sandbox"),
-      }),
-    );
-    checks.warm();
+    const checks = opened(openChecks(config, start, log));
     const { upstreams, openUpstream } = opened(
       openUpstreams(config, { nodes: { cluster, calls }, start, makeFolder, checks, limitsOf, log }),
     );
-    const grants = new Grants(secrets, log);
     const writable = config.image !== "readonly";
     const directory = (tenant: string): Directory | undefined => host.directory(tenant);
     // The endpoint is opened later.
-    const activity = { stats: () => endpoint.stats() };
+    const activity = { stats: (): EndpointStats => endpoint.stats() };
     const measured = { audit, journal, executor, relay, upstreams, endpoint: activity, store, log };
-    const { features, guestRequests, metrics, consents, retention, builtIn } = opened(
+    const { features, guestRequests, metrics, consents, approvals, secrets, retention, callNatively, builtIn } = opened(
       await openFeatures({
         config,
         store,
@@ -169,6 +156,12 @@ export async function openCore(
         directory,
         servedRelease: async (tenant, server) => (await host.server(tenant, server)).release,
         sealer: createSealer(keys.seal, () => store.now()),
+        secrets: {
+          store,
+          keys: keys.secrets,
+          given: ownGrants,
+          changed: (tenant, name) => host.secretChanged(tenant, name),
+        },
         audit,
         openUpstream,
         log,
@@ -176,11 +169,13 @@ export async function openCore(
       }),
     );
     journal.retention = retention;
+    const grants = new Grants(secrets, log);
     const hosting = {
       store,
       cluster,
       checks,
       consents,
+      approvals,
       executor,
       ...compilers.compiling(executor, features),
       keptCode: new KeptCode(),
@@ -203,12 +198,13 @@ export async function openCore(
       ...hosting,
       ...(builtIn && { builtIn: { tenant: DEFAULT_TENANT, server: builtIn } }),
     });
-    const editing = opened(openEdits(config, { host, hosting, secrets, limitsOf, start, makeFolder, log }));
+    const editing = opened(openEdits(config, { host, hosting, limitsOf, start, makeFolder, log }));
     const access = opened(
       accessOf(config, { store, oauthOf: (tenant) => served.oauthOf(tenant), limitsOf, sharedLimits, log }),
     );
     const errands = opened(new Errands({ cluster, records: inParts(store), log }));
     const endpoint = new Endpoint({
+      callNatively,
       cluster,
       errands,
       host,
@@ -242,7 +238,6 @@ export async function openCore(
       log.warn(
         `other processes serve from this data folder: what ${builtIn.name} connects to is known to this process alone`,
       );
-    if (hosting.writable) closers.push(collectRegularly(store, cluster, limits, log));
     return {
       host,
       tenancy,

@@ -5,6 +5,7 @@ import { describingSchemas } from "../executor/describe-schemas.ts";
 import type { Executor } from "../executor/executor.ts";
 import type { FeatureParts } from "../features/feature.ts";
 import { compilingInTurn, QUICK_COMPILE_MS } from "../host/catalog/compile-queue.ts";
+import { Checks } from "../host/checks/checks.ts";
 import type { Log } from "../lib/log.ts";
 import { confinementBy } from "../processes/own-program.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
@@ -40,6 +41,17 @@ export function openCompilers({ limits, guests }: Config, start: Spawn, log: Log
       await quick.close();
     },
   };
+}
+
+/** The process that reads long values. */
+export function openChecks({ limits, guests }: Config, start: Spawn, log: Log): Checks {
+  const checks = new Checks(limits, {
+    start,
+    mode: confinementBy(guests),
+    onTrusted: (reason) => log.warn({ reason }, "long values are read outside of the sandbox"),
+  });
+  checks.warm();
+  return checks;
 }
 
 function timed(compiler: Compiler, features: readonly FeatureParts[]): Compiler["compile"] {

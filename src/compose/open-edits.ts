@@ -4,7 +4,6 @@ import type { Edits } from "../edits/edits.ts";
 import { loadProblems } from "../edits/examine.ts";
 import { createPackageEdits, type PackageEdits } from "../edits/package-edits.ts";
 import { PackageSupply } from "../edits/package-supply.ts";
-import { createSecretEdits, type SecretEdits } from "../edits/secret-edits.ts";
 import type { Host } from "../host/host.ts";
 import type { HostDependencies } from "../host/open-host.ts";
 import type { Log } from "../lib/log.ts";
@@ -14,22 +13,19 @@ import { openNpm } from "../packages/npm.ts";
 import { confinementBy } from "../processes/own-program.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
 import type { MakeFolder } from "../processes/work-folders.ts";
-import type { Secrets } from "../secrets/secrets.ts";
-import type { SecretStore, Store } from "../store/store.ts";
+import type { Store } from "../store/store.ts";
 
 /** The changes that people and programs make, by kind. */
 export interface Editing {
   readonly edits: Edits;
   readonly packages: PackageEdits;
-  readonly secrets: SecretEdits;
   /** The problems that prevent a served server's definition from loading, which is tried. */
   loadProblems(tenant: string, server: string): Promise<readonly Problem[]>;
 }
 
 interface EditParts {
   readonly host: Host;
-  readonly hosting: HostDependencies & { readonly store: Store & SecretStore; readonly writable: boolean };
-  readonly secrets: Secrets;
+  readonly hosting: HostDependencies & { readonly store: Store; readonly writable: boolean };
   readonly limitsOf: (tenant: string) => TenantLimits;
   readonly start: Spawn;
   readonly makeFolder: MakeFolder;
@@ -37,7 +33,7 @@ interface EditParts {
 }
 
 export function openEdits(config: Config, parts: EditParts): Editing & { close(): Promise<void> } {
-  const { host, hosting, secrets, limitsOf, start, makeFolder, log } = parts;
+  const { host, hosting, limitsOf, start, makeFolder, log } = parts;
   const { store, writable } = hosting;
   const npm = openNpm({
     mode: "confined",
@@ -62,13 +58,6 @@ export function openEdits(config: Config, parts: EditParts): Editing & { close()
   return {
     edits,
     packages: createPackageEdits({ store, edits, supply, writable, mayHave, directory }),
-    secrets: createSecretEdits({
-      store,
-      secrets,
-      writable,
-      directory,
-      onChange: (tenant, name) => host.secretChanged(tenant, name),
-    }),
     async loadProblems(tenant, server) {
       const { definition, entry } = host.directory(tenant)?.servers.get(server) ?? {};
       return definition === undefined ? [] : loadProblems(tenant, { server, definition, entry }, hosting);

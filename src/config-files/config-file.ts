@@ -9,7 +9,7 @@ import { isObject } from "../lib/json.ts";
 import { printableText } from "../lib/printable.ts";
 import { valueAt, type FileFormat, type FilePart } from "./file-part.ts";
 
-/** A configuration file that people and other programs edit as well, as it was read. */
+/** A configuration file that people and other programs also edit, as it was read. */
 export interface ConfigFile {
   /** May be a symbolic link. */
   readonly path: string;
@@ -35,19 +35,19 @@ export function readConfigFile(path: string, format: FileFormat): ConfigFile {
 
 const LINKS_MAX = 40;
 
-/** Follows links also to a file that is not there yet. */
+/** Follows links, even to a file that does not exist yet. */
 export function targetOf(path: string): string {
   let target = path;
   for (let links = 0; lstatSync(target, { throwIfNoEntry: false })?.isSymbolicLink(); links++) {
-    if (links === LINKS_MAX) throw new BerthError("client_file_invalid", `${path}: its links lead in a circle`);
+    if (links === LINKS_MAX) throw new BerthError("client_file_invalid", `${path}: its symbolic links form a loop`);
     target = resolve(dirname(target), readlinkSync(target));
   }
   return target;
 }
 
-/** The value at a path in the file; undefined where there is none. */
+/** The value at a path in the file; undefined if there is none. */
 export function valueIn(file: ConfigFile, path: readonly string[]): unknown {
-  return valueAt(file.format.value(file.path, bodyOf(file)), path);
+  return valueAt(file.format.value(file.path, withoutBom(file)), path);
 }
 
 type Kind = "add" | "remove";
@@ -55,40 +55,42 @@ type Kind = "add" | "remove";
 /** The text of the file with parts added or removed; "" for no file. */
 export function editedText(file: ConfigFile, parts: readonly FilePart[], kind: Kind): string {
   const { path, format } = file;
-  const before = bodyOf(file);
+  const before = withoutBom(file);
   const after = parts.reduce((text, part) => format[kind](path, text, part), before);
   checkOnlyParts(format.value(path, before), after === "" ? {} : format.value(path, after), parts, kind, path);
   return after === "" ? "" : BOM.exec(file.text ?? "")![0] + after;
 }
 
-/** An edit that would change anything else is not made. */
+/** Refuses an edit that would change anything else. */
 function checkOnlyParts(before: unknown, after: unknown, parts: readonly FilePart[], kind: Kind, path: string): void {
-  const isAsWanted = parts.every((part) => hasPart(after, part) === (kind === "add"));
-  if (isAsWanted && isDeepStrictEqual(othersIn(before, parts), othersIn(after, parts))) return;
-  throw new BerthError("client_file_invalid", `${path}: it is written in a way that only you can edit`);
+  const isApplied = parts.every((part) => hasPart(after, part) === (kind === "add"));
+  if (isApplied && isDeepStrictEqual(withoutParts(before, parts), withoutParts(after, parts))) return;
+  throw new BerthError("client_file_invalid", `${path}: it cannot be edited automatically; edit it yourself`);
 }
 
-/** True if it has the part; a server may have further settings there, which others have added. */
+/** True if it contains the part; a server may have further settings there, added by others. */
 function hasPart(value: unknown, part: FilePart): boolean {
-  const there = valueAt(value, part.path);
-  if ("element" in part) return Array.isArray(there) && there.some((each) => isDeepStrictEqual(each, part.element));
-  return isObject(there) && Object.entries(part.value).every(([name, each]) => isDeepStrictEqual(there[name], each));
+  const current = valueAt(value, part.path);
+  if ("element" in part) return Array.isArray(current) && current.some((item) => isDeepStrictEqual(item, part.element));
+  return (
+    isObject(current) && Object.entries(part.value).every(([name, item]) => isDeepStrictEqual(current[name], item))
+  );
 }
 
-/** The value without the parts, and without objects and lists that are empty then. */
-function othersIn(value: unknown, parts: readonly FilePart[]): unknown {
+/** The value without the parts, and without objects and lists that become empty. */
+function withoutParts(value: unknown, parts: readonly FilePart[]): unknown {
   const copy = structuredClone(value);
   for (const part of parts) {
     for (let depth = part.path.length; depth > 0; depth--) {
-      const holder = valueAt(copy, part.path.slice(0, depth - 1));
-      if (!isObject(holder)) continue;
+      const parent = valueAt(copy, part.path.slice(0, depth - 1));
+      if (!isObject(parent)) continue;
       const name = part.path[depth - 1]!;
-      const there = holder[name];
+      const current = parent[name];
       const isWhole = depth === part.path.length && !("element" in part);
-      if (depth === part.path.length && "element" in part && Array.isArray(there)) {
-        holder[name] = there.filter((each) => !isDeepStrictEqual(each, part.element));
+      if (depth === part.path.length && "element" in part && Array.isArray(current)) {
+        parent[name] = current.filter((item) => !isDeepStrictEqual(item, part.element));
       }
-      if (isWhole || Object.keys(holder[name] ?? {}).length === 0) delete holder[name];
+      if (isWhole || Object.keys(parent[name] ?? {}).length === 0) delete parent[name];
     }
   }
   return copy;
@@ -96,81 +98,76 @@ function othersIn(value: unknown, parts: readonly FilePart[]): unknown {
 
 const BOM = /^\ufeff?/;
 
-function bodyOf({ text = "" }: ConfigFile): string {
+function withoutBom({ text = "" }: ConfigFile): string {
   return text.replace(BOM, "");
 }
 
-/**
- * Replaces the file atomically; with "" removes it. Its permissions and links stay. Throws `client_file_invalid` if it
- * has changed since it was read.
- */
+/** Replaces the file atomically; "" removes it. Throws `client_file_invalid` if it has changed since it was read. */
 export async function writeConfigFile(file: ConfigFile, text: string): Promise<void> {
   const { path, target } = file;
-  const draft = join(dirname(target), `.berth-${randomBytes(6).toString("hex")}.tmp`);
+  const temporary = join(dirname(target), `.berth-${randomBytes(6).toString("hex")}.tmp`);
   try {
     if (text === "" && target === path) {
-      checkAsRead(file);
+      checkUnchanged(file);
       return unlinkSync(target);
     }
     mkdirSync(dirname(target), { recursive: true });
     const { mode, uid, gid } = existsSync(target)
       ? statSync(target)
       : { mode: undefined, uid: undefined, gid: undefined };
-    const handle = await open(draft, "wx", mode ?? (text.includes("<token>") ? 0o600 : 0o666));
+    const handle = await open(temporary, "wx", mode ?? (text.includes("<token>") ? 0o600 : 0o666));
     try {
       if (mode !== undefined) await handle.chmod(mode & 0o7777);
-      // Only an administrator can, and only for one does it differ.
+      // Only root may change the owner, and only for root can it differ.
       if (uid !== undefined && uid !== process.getuid?.()) await handle.chown(uid, gid);
       await handle.writeFile(text || file.format.empty);
       await handle.sync();
     } finally {
       await handle.close();
     }
-    checkAsRead(file);
-    await rename(draft, target);
+    checkUnchanged(file);
+    await rename(temporary, target);
   } catch (error) {
     if (error instanceof BerthError) throw error;
     const { code } = error as NodeJS.ErrnoException;
     throw new BerthError("client_file_invalid", `${path}: it cannot be written: ${code}`, { cause: error });
   } finally {
-    await rm(draft, { force: true });
+    await rm(temporary, { force: true });
   }
 }
 
 /** Other programs write these files as well. */
-function checkAsRead({ path, target, text }: ConfigFile): void {
-  const now = existsSync(target) ? readFileSync(target, "utf8") : undefined;
-  if (now !== text) throw new BerthError("client_file_invalid", `${path}: it has changed meanwhile; try again`);
+function checkUnchanged({ path, target, text }: ConfigFile): void {
+  const current = existsSync(target) ? readFileSync(target, "utf8") : undefined;
+  if (current !== text)
+    throw new BerthError("client_file_invalid", `${path}: it was changed in the meantime; try again`);
 }
 
-/**
- * The change of a file, as `diff -u` shows it. Strings that are not of the parts show as "…": the entries beside them
- * may hold tokens.
- */
+/** The change in the format of `diff -u`. Strings outside of the edit, which may be tokens, are shown as "…". */
 export function differenceOf(file: ConfigFile, after: string, parts: readonly FilePart[]): string {
-  const own = new Set(parts.flatMap((part) => stringsIn("element" in part ? part.element : part.value)));
-  const hidden = (text: string): string => {
-    let shown = "";
+  const own = new Set(parts.flatMap((part) => collectStrings("element" in part ? part.element : part.value)));
+  const redact = (text: string): string => {
+    let output = "";
     let end = 0;
     for (const [from, to] of text === "" ? [] : file.format.strings(file.path, text)) {
       if (own.has(text.slice(from, to))) continue;
-      shown += `${text.slice(end, from)}"…"`;
+      output += `${text.slice(end, from)}"…"`;
       end = to;
     }
-    return shown + text.slice(end);
+    return output + text.slice(end);
   };
-  const before = bodyOf(file);
-  const { hunks } = structuredPatch("", "", hidden(before), hidden(after.replace(BOM, "")), "", "", { context: 2 });
-  let shown = "";
+  const before = withoutBom(file);
+  const { hunks } = structuredPatch("", "", redact(before), redact(after.replace(BOM, "")), "", "", { context: 2 });
+  let output = "";
   for (const { oldStart, oldLines, newStart, newLines, lines } of hunks) {
-    shown += `@@ -${oldStart},${oldLines} +${newStart},${newLines} @@\n`;
-    for (const line of lines) shown += `${printableText(line.replace(/\r$/, ""))}\n`;
+    output += `@@ -${oldStart},${oldLines} +${newStart},${newLines} @@\n`;
+    for (const line of lines) output += `${printableText(line.replace(/\r$/, ""))}\n`;
   }
-  return shown;
+  return output;
 }
 
-/** As formats write them. */
-function stringsIn(value: unknown): string[] {
+/** Strings as the formats write them. */
+function collectStrings(value: unknown): string[] {
   if (typeof value === "string") return [JSON.stringify(value)];
-  return typeof value === "object" && value !== null ? Object.values(value).flatMap(stringsIn) : [];
+  return typeof value === "object" && value !== null ? Object.values(value).flatMap(collectStrings) : [];
 }

@@ -1,8 +1,8 @@
 import { isObject } from "../lib/json.ts";
 
 /**
- * The origins that the page of an app may reach: those that `_meta.ui.csp` of its contents declares, as far as they are
- * origins, and none of Berth's own. The rest is refused by default, as the specification of apps asks.
+ * The origins that the page of an app may reach: those that `_meta.ui.csp` of its contents declares, if they are valid
+ * and not Berth's own. Everything else is blocked by default, as the MCP Apps specification requires.
  */
 export interface AppOrigins {
   readonly connectDomains?: readonly string[];
@@ -13,21 +13,21 @@ export interface AppOrigins {
 
 const LISTS = ["connectDomains", "resourceDomains", "frameDomains", "baseUriDomains"] as const;
 
-/** Origins of one list that count; a page needs a few. */
+/** Limit of origins in one list; a page needs a few. */
 const ORIGINS_MAX = 64;
 
-/** `leftOut` are the texts, in order, that were declared and are not allowed. `own` is an origin of Berth's. */
+/** `leftOut` are the declared values that are not allowed, in order. `own` is an origin of Berth. */
 export function allowedOrigins(declared: unknown, own: string): { allowed: AppOrigins; leftOut: string[] } {
   const leftOut: string[] = [];
   const allowed: { -readonly [List in keyof AppOrigins]: string[] } = {};
   for (const list of LISTS) {
-    const given = isObject(declared) ? declared[list] : undefined;
-    if (!Array.isArray(given)) continue;
+    const declaredList = isObject(declared) ? declared[list] : undefined;
+    if (!Array.isArray(declaredList)) continue;
     const origins: string[] = [];
-    for (const each of given as unknown[]) {
-      const text = typeof each === "string" ? each.replace(/\/$/, "") : "";
+    for (const origin of declaredList as unknown[]) {
+      const text = typeof origin === "string" ? origin.replace(/\/$/, "") : "";
       if (origins.length < ORIGINS_MAX && ORIGIN.test(text) && !reaches(text, own)) origins.push(text);
-      else leftOut.push(String(each).slice(0, SHOWN_UNITS));
+      else leftOut.push(String(origin).slice(0, SHOWN_UNITS));
     }
     if (origins.length > 0) allowed[list] = origins;
   }
@@ -37,15 +37,15 @@ export function allowedOrigins(declared: unknown, own: string): { allowed: AppOr
 const SHOWN_UNITS = 200;
 const ORIGIN = /^(?:https?|wss?):\/\/(?:\*\.)?[a-z0-9_-]+(?:\.[a-z0-9_-]+)*(?::\d{1,5})?$/i;
 
-/** An app has no business with Berth but the calls that its host makes for it. */
+/** An app may use Berth only through the calls that its host makes for it. */
 function reaches(origin: string, own: string): boolean {
-  const [there, here] = [parts(origin), parts(own)];
-  if (there.port !== here.port) return false;
-  if (there.host.startsWith("*.")) return here.host.endsWith(there.host.slice(1));
-  return there.host === here.host || (isThisMachine(there.host) && isThisMachine(here.host));
+  const [target, self] = [parseOrigin(origin), parseOrigin(own)];
+  if (target.port !== self.port) return false;
+  if (target.host.startsWith("*.")) return self.host.endsWith(target.host.slice(1));
+  return target.host === self.host || (isThisMachine(target.host) && isThisMachine(self.host));
 }
 
-function parts(origin: string): { host: string; port: string } {
+function parseOrigin(origin: string): { host: string; port: string } {
   const [, scheme = "", host = "", port] = /^(\w+):\/\/(.*?)(?::(\d+))?$/.exec(origin.toLowerCase()) ?? [];
   const isSecure = scheme === "https" || scheme === "wss";
   return { host: host.replace(/\.$/, ""), port: String(Number(port ?? (isSecure ? 443 : 80))) };
@@ -55,7 +55,7 @@ function isThisMachine(host: string): boolean {
   return /^(?:localhost|.*\.localhost|127\.[\d.]+|0\.0\.0\.0|0|\[.*\])$/.test(host);
 }
 
-/** The value of `Content-Security-Policy`. It never says `'self'`: the page of an app comes from Berth's own address. */
+/** The value of `Content-Security-Policy`, without `'self'`: Berth's own origin serves the page of an app. */
 export function policyOf({ connectDomains, resourceDomains, frameDomains, baseUriDomains }: AppOrigins): string {
   const from = (list: readonly string[] = [], ...more: string[]): string => {
     const sources = [...more, ...list];

@@ -3,7 +3,7 @@ import { isObject, type JsonObject } from "../lib/json.ts";
 /** MCP Apps (SEP-1865, revision 2026-01-26): HTML that a client shows for the results of a tool, as a `ui://` resource. */
 export const APP_MIME_TYPE = "text/html;profile=mcp-app";
 
-/** The older place of a tool's `ui.resourceUri`, which some clients still read alone. */
+/** The older field for a tool's `ui.resourceUri`, the only one that some clients read. */
 const OLDER_APP_URI = "ui/resourceUri";
 
 interface WithMeta {
@@ -18,7 +18,7 @@ export function appUriOf({ _meta: meta }: WithMeta): string | undefined {
   return typeof uri === "string" && uri.startsWith("ui://") ? uri : undefined;
 }
 
-/** Who may call a tool: models, apps of its own server, or both, which is what a tool without the field says. */
+/** Who may call a tool: models, apps of its own server, or both, which is the default. */
 export function callersOf({ _meta: meta }: WithMeta): { readonly model: boolean; readonly app: boolean } {
   const ui = isObject(meta) ? meta["ui"] : undefined;
   const visibility = isObject(ui) ? ui["visibility"] : undefined;
@@ -32,7 +32,7 @@ export function appMeta(uri: string | undefined, visibility: readonly string[] |
   return { ui, ...(uri !== undefined && { [OLDER_APP_URI]: uri }) };
 }
 
-/** The contents of an app of Berth's own. A byte-order mark of the file is part of its text. */
+/** The contents of an app of a definition. A byte-order mark of the file is part of its text. */
 export function appContents(
   { uri, ui }: { readonly uri: string; readonly ui?: JsonObject },
   text: string,

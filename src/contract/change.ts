@@ -1,18 +1,16 @@
-/** One difference between two contracts of a server, judged by its effect on callers. */
+/** One difference between two contracts of a server, classified by its effect on callers. */
 export interface ContractChange {
   readonly subject: "server" | "tool" | "resource" | "template" | "prompt" | "skill";
   /** The tool's or prompt's name, the resource's URI or template; empty for the server itself. */
   readonly name: string;
-  /**
-   * JSON pointer (RFC 6901) into the tool, such as `/inputSchema/properties/gene`; absent if the whole tool is meant.
-   */
+  /** JSON pointer (RFC 6901) into the tool, such as `/inputSchema/properties/gene`; absent for the whole tool. */
   readonly pointer?: string;
   /**
    * `breaking`: a call that worked may fail, or a result may lack what was promised. `compatible`: no caller notices.
    * `review`: only a person can tell, for example for a changed description.
    */
   readonly effect: "breaking" | "compatible" | "review";
-  /** True when only text that people or models read differs, and nothing that a call must fit. */
+  /** True if only text that people or models read differs, and nothing that affects the validity of calls. */
   readonly isText?: true;
   /** A full sentence for a person. */
   readonly message: string;
@@ -20,14 +18,11 @@ export interface ContractChange {
   readonly renamedTo?: string;
 }
 
-/**
- * Selects the changes of one answer that a person can read: the first of each effect of each server, as far as their
- * text fits; the others are only counted.
- */
+/** Selects the changes to show: the first of each effect of each server whose text fits. Counts the others. */
 export class ToldChanges {
   #units: number;
 
-  constructor(units = ROOM_UNITS) {
+  constructor(units = UNITS_MAX) {
     this.#units = units;
   }
 
@@ -41,8 +36,8 @@ export class ToldChanges {
         this.#units -= units;
         return true;
       }
-      const left = more.get(effect);
-      if (left) left.count += 1;
+      const rest = more.get(effect);
+      if (rest) rest.count += 1;
       else more.set(effect, { of: change, count: 1 });
       return false;
     });
@@ -55,7 +50,7 @@ export class ToldChanges {
     ];
   }
 
-  /** The first of some names, as far as they fit, too. */
+  /** The first of some names, as far as they fit as well. */
   names(all: readonly string[]): readonly string[] {
     const end = all.findIndex((name) => {
       this.#units -= name.length;
@@ -65,6 +60,6 @@ export class ToldChanges {
   }
 }
 
-/** For each effect. */
+/** Per effect. */
 const CHANGES_MAX = 500;
-const ROOM_UNITS = 512 * 1024;
+const UNITS_MAX = 512 * 1024;

@@ -8,10 +8,7 @@ export type Direction = "sent" | "read";
 
 export interface Finding extends Pick<ContractChange, "effect" | "message" | "renamedTo"> {
   readonly pointer: string;
-  /**
-   * `text`: only what people and models read differs. `default`: so does what a call means that leaves the value out;
-   * all values stay valid.
-   */
+  /** `text`: only what people and models read differs. `default`: so does the meaning of calls that omit the value. */
   readonly textual?: "text" | "default";
 }
 
@@ -24,26 +21,26 @@ export class Findings {
     this.direction = direction;
   }
 
-  /** Fewer values are valid. `is` ends the sentence "x is …". */
-  narrowed(pointer: string, is: string): void {
-    this.#limited(pointer, is, "sent", "calls with other values are refused");
+  /** Fewer values are valid. `predicate` completes the sentence "x is …". */
+  narrowed(pointer: string, predicate: string): void {
+    this.#limited(pointer, predicate, "sent", "calls with other values are refused");
   }
 
   /** More values are valid. */
-  widened(pointer: string, is: string): void {
-    this.#limited(pointer, is, "read", "readers get values that they could not get before");
+  widened(pointer: string, predicate: string): void {
+    this.#limited(pointer, predicate, "read", "readers get values that they could not get before");
   }
 
   /** A change that breaks one of the directions, with this consequence. */
-  #limited(pointer: string, is: string, broken: Direction, consequence: string): void {
-    const sentence = `${subject(pointer)} is ${is}`;
+  #limited(pointer: string, predicate: string, broken: Direction, consequence: string): void {
+    const sentence = `${subject(pointer)} is ${predicate}`;
     if (this.direction === broken) this.add(pointer, "breaking", `${sentence}: ${consequence}.`);
     else this.add(pointer, "compatible", `${sentence}.`);
   }
 
   /** Other values are valid; only a person can tell which. */
-  unclear(pointer: string, is: string): void {
-    this.add(pointer, "review", `${subject(pointer)} is ${is}.`);
+  unclear(pointer: string, predicate: string): void {
+    this.add(pointer, "review", `${subject(pointer)} is ${predicate}.`);
   }
 
   textual(pointer: string, message: string, textual: NonNullable<Finding["textual"]> = "text"): void {
@@ -54,11 +51,11 @@ export class Findings {
     this.#push({ pointer, effect, message, ...(renamedTo !== undefined && { renamedTo }) });
   }
 
-  /** A shared part of a schema is reported at each reference to it, so reports are counted, too. */
+  /** A shared part of a schema is reported at each reference to it, so findings are counted as well. */
   #push(finding: Finding): void {
     const { pointer, message, renamedTo = "" } = finding;
-    const written = Math.max(0, message.length + renamedTo.length - MESSAGE_UNITS) / 4;
-    spend(STEPS_OF_FINDING + Math.max(pointer.length / 4, pointer.length - POINTER_UNITS) + written);
+    const textCost = Math.max(0, message.length + renamedTo.length - MESSAGE_UNITS) / 4;
+    spend(STEPS_OF_FINDING + Math.max(pointer.length / 4, pointer.length - POINTER_UNITS) + textCost);
     this.all.push(finding);
   }
 
@@ -68,7 +65,7 @@ export class Findings {
     this.all.push({ pointer, effect: "breaking", message });
   }
 
-  /** True when users of the old schema notice nothing. */
+  /** True if users of the old schema notice nothing. */
   get isCompatible(): boolean {
     return this.all.every(({ effect, textual }) => effect === "compatible" || textual);
   }
@@ -95,7 +92,7 @@ export function subject(pointer: string): string {
       name += ".*";
     }
   }
-  return name === "" ? "The value as a whole" : quoted(name);
+  return name === "" ? "The value as a whole" : quote(name);
 }
 
 /** Names the difference: new, removed or changed. */
@@ -105,21 +102,21 @@ export function verb(before: unknown, after: unknown): string {
 }
 
 /** A name, quoted for a message. */
-export function quoted(name: string): string {
-  return `"${shown(name)}"`;
+export function quote(name: string): string {
+  return `"${shorten(name)}"`;
 }
 
-/** Foreign text, cut for a message. */
-export function shown(text: string): string {
+/** External text, shortened for a message. */
+export function shorten(text: string): string {
   return cutText(text, SHOWN_UNITS_MAX);
 }
 
-/** The same for a value; only the beginning of a long text is read. */
-export function shownJson(value: unknown): string {
-  if (typeof value === "string") return JSON.stringify(shown(value));
+/** A value as JSON, shortened for a message; only the beginning of a long text is read. */
+export function shortenJson(value: unknown): string {
+  if (typeof value === "string") return JSON.stringify(shorten(value));
   const text = JSON.stringify(value) ?? "none";
   spend(text.length >> 6);
-  return shown(text);
+  return shorten(text);
 }
 
 const SHOWN_UNITS_MAX = 200;

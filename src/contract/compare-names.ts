@@ -1,14 +1,11 @@
 import { isObject, type JsonSchema } from "../lib/json.ts";
-import { quoted, shownJson, type Findings, type Walk } from "./compare-findings.ts";
-import { demands, isNever, isSame, resolve } from "./compare-normal.ts";
+import { quote, shortenJson, type Findings, type Walk } from "./compare-findings.ts";
+import { constraintsText, isNever, isSame, resolve } from "./compare-normal.ts";
 import { spend, comparisonLimits } from "./compare-steps.ts";
 
-/**
- * Things that have names: which ones of a list are gone, new or called otherwise now. Objects are compared here as well,
- * by their properties: removed, new, renamed, required or no longer required.
- */
+/** Compares named items, such as the properties of objects: removed, added or renamed, required or not. */
 
-/** Above this score two things count as the same; equal form alone is not enough where several share it. */
+/** From this score on, two items count as the same; equal form alone is not enough if several items share it. */
 const ALIKE = 0.5;
 
 interface Candidate {
@@ -18,13 +15,14 @@ interface Candidate {
 }
 
 /**
- * Pairs of removed and added items that are the same, each in one pair at most. `formOf` is equal for items of the same
- * form. A pair counts only if no other one is as good. Undefined if there are too many pairs to look at.
+ * Pairs of removed and added items that are the same item, each in at most one pair. `toForm` returns equal texts for
+ * items of the same form. A pair counts only if no other pair is as good. Undefined if there are too many pairs to
+ * compare.
  */
 export function findRenamed<Item>(
   removed: ReadonlyMap<string, Item>,
   added: ReadonlyMap<string, Item>,
-  formOf: (item: Item) => string,
+  toForm: (item: Item) => string,
   likeness: (before: Item, after: Item) => number = () => 0,
   pairsMax = comparisonLimits.renamePairs,
 ): ReadonlyMap<string, string> | undefined {
@@ -32,7 +30,7 @@ export function findRenamed<Item>(
   if (removed.size * added.size === 0) return new Map();
   const isOnlyPair = removed.size === 1 && added.size === 1;
   const [old, now] = [removed, added].map((items) =>
-    Array.from(items, ([name, item]) => ({ name, item, form: formOf(item), words: wordsOf(name) })),
+    Array.from(items, ([name, item]) => ({ name, item, form: toForm(item), words: splitWords(name) })),
   );
   const candidates: Candidate[] = [];
   for (const before of old!) {
@@ -41,10 +39,10 @@ export function findRenamed<Item>(
       const sameForm = before.form === after.form;
       const names = wordLikeness(before.words, after.words);
       if (!sameForm && names === 0 && !isOnlyPair) continue;
-      const alike = likeness(before.item, after.item);
+      const similarity = likeness(before.item, after.item);
       // Without other candidates, one shared word is enough, and so are two spellings of one name.
       const bonus = names === 1 || (isOnlyPair && names > 0) ? 0.25 : 0;
-      const score = sameForm ? 0.5 + names + alike / 2 : alike + names / 4 + bonus;
+      const score = sameForm ? 0.5 + names + similarity / 2 : similarity + names / 4 + bonus;
       if (score >= ALIKE) candidates.push({ from: before.name, to: after.name, score });
     }
   }
@@ -66,7 +64,7 @@ function bestPairs(candidates: readonly Candidate[]): Map<string, string> {
   }
   const renamed = new Map<string, string>();
   const taken = new Set<string>();
-  const isRivalled = (group: readonly Candidate[], { from, to, score }: Candidate): boolean => {
+  const hasRival = (group: readonly Candidate[], { from, to, score }: Candidate): boolean => {
     for (const other of group) {
       spend(1);
       if (other.score < score) return false;
@@ -78,7 +76,7 @@ function bestPairs(candidates: readonly Candidate[]): Map<string, string> {
   for (const candidate of candidates) {
     const { from, to } = candidate;
     if (renamed.has(from) || taken.has(to)) continue;
-    if (isRivalled(byFrom.get(from)!, candidate) || isRivalled(byTo.get(to)!, candidate)) continue;
+    if (hasRival(byFrom.get(from)!, candidate) || hasRival(byTo.get(to)!, candidate)) continue;
     renamed.set(from, to);
     taken.add(to);
   }
@@ -94,7 +92,7 @@ export function wordLikeness(one: ReadonlySet<string>, other: ReadonlySet<string
   return (2 * shared) / (one.size + other.size || 1);
 }
 
-export function wordsOf(name: string): ReadonlySet<string> {
+export function splitWords(name: string): ReadonlySet<string> {
   spend(name.length >> 1);
   const spaced = name.replaceAll(/([a-z0-9])([A-Z])/g, "$1 $2").toLowerCase();
   return new Set(spaced.split(/[^a-z0-9]+/).filter(Boolean));
@@ -110,7 +108,7 @@ interface Shape {
   readonly hasPatterns: boolean;
 }
 
-function shapeOf(schema: JsonSchema): Shape {
+function readShape(schema: JsonSchema): Shape {
   const { properties, required, additionalProperties, patternProperties } = schema;
   const [named, needed] = [
     isObject(properties) ? Object.entries(properties) : [],
@@ -132,11 +130,11 @@ export function compareObjects(
   findings: Findings,
   walk: Walk,
 ): void {
-  const [old, now] = [shapeOf(before), shapeOf(after)];
-  const [gone, come] = [namedOnlyIn(old, now), namedOnlyIn(now, old)];
-  const renamed = findRenamed(gone, come, ({ schema }) => demands(schema), propertyLikeness);
+  const [old, now] = [readShape(before), readShape(after)];
+  const [missing, extra] = [propertiesOnlyIn(old, now), propertiesOnlyIn(now, old)];
+  const renamed = findRenamed(missing, extra, ({ schema }) => constraintsText(schema), propertyLikeness);
   if (!renamed) {
-    const message = `${gone.size} of its names are gone and ${come.size} are new: too many to look for renamed ones.`;
+    const message = `${missing.size} of its names were removed and ${extra.size} were added: too many to detect renames.`;
     findings.add(`${pointer}/properties`, "review", message);
   }
   const newNames = new Set(renamed?.values());
@@ -151,19 +149,19 @@ export function compareObjects(
       compareRenamed(name, to, at, findings);
       walk.compare(schema, now.properties.get(to), at, findings, walk);
       compareRequired(name, to, old, now, at, findings, walk);
-    } else removed(name, old, now, at, findings, walk);
+    } else compareRemoved(name, old, now, at, findings, walk);
   }
-  for (const name of come.keys()) {
+  for (const name of extra.keys()) {
     if (newNames.has(name)) continue;
-    added(name, old, now, `${pointer}/properties/${escape(name)}`, findings, walk);
+    compareAdded(name, old, now, `${pointer}/properties/${escape(name)}`, findings, walk);
   }
   for (const name of now.required) {
     if (now.properties.has(name) || old.required.has(name)) continue;
-    findings.narrowed(`${pointer}/required`, `required to have ${quoted(name)} now`);
+    findings.narrowed(`${pointer}/required`, `required to have ${quote(name)} now`);
   }
   for (const name of old.required) {
     if (old.properties.has(name) || now.required.has(name)) continue;
-    findings.widened(`${pointer}/required`, `no longer required to have ${quoted(name)}`);
+    findings.widened(`${pointer}/required`, `no longer required to have ${quote(name)}`);
   }
   compareOthers(old, now, `${pointer}/additionalProperties`, findings, walk);
 }
@@ -175,7 +173,7 @@ interface Named {
   words?: ReadonlySet<string>;
 }
 
-function namedOnlyIn({ properties, required }: Shape, other: Shape): Map<string, Named> {
+function propertiesOnlyIn({ properties, required }: Shape, other: Shape): Map<string, Named> {
   const named = new Map<string, Named>();
   for (const [name, schema] of properties) {
     if (other.properties.has(name)) continue;
@@ -185,12 +183,12 @@ function namedOnlyIn({ properties, required }: Shape, other: Shape): Map<string,
   return named;
 }
 
-/** How alike two properties are. Without shared words, only two required ones can be the same property. */
+/** The similarity of two properties. Without shared words, only two required ones can be the same property. */
 function propertyLikeness(before: Named, after: Named): number {
   const [old, now] = [before, after].map(({ schema }) => (isObject(schema) ? schema["description"] : undefined));
   const bothRequired = before.isRequired && after.isRequired ? 0.2 : 0;
   if (typeof old !== "string" || typeof now !== "string") return bothRequired;
-  const likeness = wordLikeness((before.words ??= wordsOf(old)), (after.words ??= wordsOf(now)));
+  const likeness = wordLikeness((before.words ??= splitWords(old)), (after.words ??= splitWords(now)));
   if (likeness >= SAME_WORDS) return likeness;
   return bothRequired || -0.5;
 }
@@ -206,88 +204,91 @@ function compareRequired(
   findings: Findings,
   walk: Walk,
 ): void {
-  const [was, is] = [old.required.has(before), now.required.has(name)];
-  if (was === is) return;
+  const [wasRequired, isRequired] = [old.required.has(before), now.required.has(name)];
+  if (wasRequired === isRequired) return;
   const { direction } = findings;
-  if (was) {
+  if (wasRequired) {
     const message =
-      direction === "sent"
-        ? `${quoted(name)} may be left out now.`
-        : `${quoted(name)} may be missing from results now.`;
+      direction === "sent" ? `${quote(name)} may be left out now.` : `${quote(name)} may be missing from results now.`;
     findings.add(pointer, direction === "sent" ? "compatible" : "breaking", message);
   } else if (direction === "read") {
-    findings.add(pointer, "compatible", `${quoted(name)} is always there now.`);
-  } else requiredNow(name, now, pointer, findings, walk, "is required now");
+    findings.add(pointer, "compatible", `${quote(name)} is always present now.`);
+  } else reportRequired(name, now, pointer, findings, walk, "is required now");
 }
 
-function requiredNow(name: string, now: Shape, pointer: string, findings: Findings, walk: Walk, is: string): void {
+function reportRequired(
+  name: string,
+  now: Shape,
+  pointer: string,
+  findings: Findings,
+  walk: Walk,
+  predicate: string,
+): void {
   const { schema } = resolve(now.properties.get(name), walk.after);
-  const standsIn = schema["default"];
-  if (standsIn === undefined) {
-    findings.add(pointer, "breaking", `${quoted(name)} ${is}: calls without it are refused.`);
+  const fallback = schema["default"];
+  if (fallback === undefined) {
+    findings.add(pointer, "breaking", `${quote(name)} ${predicate}: calls without it are refused.`);
   } else if (walk.hasDefaults) {
     findings.add(
       pointer,
       "compatible",
-      `${quoted(name)} ${is}, and has the default ${shownJson(standsIn)}: it may be left out.`,
+      `${quote(name)} ${predicate}, and has the default ${shortenJson(fallback)}: it may be left out.`,
     );
   } else {
     findings.add(
       pointer,
       "review",
-      `${quoted(name)} ${is}, with a default inside an alternative, where it may not apply.`,
+      `${quote(name)} ${predicate}, with a default inside an alternative, where it may not apply.`,
     );
   }
 }
 
 function compareRenamed(name: string, to: string, pointer: string, findings: Findings): void {
   const consequence =
-    findings.direction === "sent"
-      ? "calls that give it under its old name are refused or ignored"
-      : "readers no longer find it";
-  findings.add(pointer, "breaking", `${quoted(name)} is now called ${quoted(to)}: ${consequence}.`, to);
+    findings.direction === "sent" ? "calls that use its old name are refused or ignored" : "readers no longer find it";
+  findings.add(pointer, "breaking", `${quote(name)} is now called ${quote(to)}: ${consequence}.`, to);
 }
 
-function removed(name: string, old: Shape, now: Shape, pointer: string, findings: Findings, walk: Walk): void {
+function compareRemoved(name: string, old: Shape, now: Shape, pointer: string, findings: Findings, walk: Walk): void {
   if (findings.direction === "read") {
-    findings.add(pointer, "breaking", `${quoted(name)} is removed: readers no longer find it.`);
+    findings.add(pointer, "breaking", `${quote(name)} is removed: readers no longer find it.`);
     return;
   }
   const others = resolve(now.others, walk.after).schema;
   if (isNever(others)) {
     // Servers with such a schema may drop unknown properties and accept the call.
     const consequence = now.hasPatterns
-      ? "may be refused, unless a pattern of names accepts it"
+      ? "may be refused, unless a name pattern accepts it"
       : "no longer fit the schema, and may be refused";
-    findings.add(pointer, "breaking", `${quoted(name)} is removed: calls that give it ${consequence}.`);
+    findings.add(pointer, "breaking", `${quote(name)} is removed: calls that pass it ${consequence}.`);
     return;
   }
   if (old.required.has(name)) {
     findings.add(
       pointer,
       "breaking",
-      `${quoted(name)} is removed: every call gives it, and it no longer does anything.`,
+      `${quote(name)} is removed: every call passes it, and it no longer has any effect.`,
     );
   } else {
     const consequence = isObject(now.others)
-      ? "calls may give it like any other name"
-      : "calls that give it are accepted";
-    findings.add(pointer, "review", `${quoted(name)} is removed: ${consequence}, and it no longer does anything.`);
+      ? "calls may still pass it like any other name"
+      : "calls that pass it are accepted";
+    findings.add(pointer, "review", `${quote(name)} is removed: ${consequence}, and it no longer has any effect.`);
   }
   if (isObject(now.others)) walk.compare(old.properties.get(name), now.others, pointer, findings, walk);
 }
 
-function added(name: string, old: Shape, now: Shape, pointer: string, findings: Findings, walk: Walk): void {
+function compareAdded(name: string, old: Shape, now: Shape, pointer: string, findings: Findings, walk: Walk): void {
   if (findings.direction === "read") {
-    findings.add(pointer, "compatible", `${quoted(name)} is new.`);
+    findings.add(pointer, "compatible", `${quote(name)} is new.`);
     return;
   }
-  if (now.required.has(name)) requiredNow(name, now, pointer, findings, walk, "is new and required");
-  else findings.add(pointer, "compatible", `${quoted(name)} is new, and may be left out.`);
+  if (now.required.has(name)) reportRequired(name, now, pointer, findings, walk, "is new and required");
+  else findings.add(pointer, "compatible", `${quote(name)} is new, and may be left out.`);
   // A property that was allowed under any name may have a new schema under this one.
   if (old.others !== undefined && old.others !== false) {
     walk.compare(old.others, now.properties.get(name), pointer, findings, walk);
-  } else if (old.hasPatterns) findings.unclear(pointer, "named now, where a pattern of names said what it may be");
+  } else if (old.hasPatterns) findings.unclear(pointer, "now named, while before a name pattern defined it");
 }
 
 function compareOthers(old: Shape, now: Shape, pointer: string, findings: Findings, walk: Walk): void {

@@ -2,7 +2,7 @@ import { valueAt } from "../lib/json-pointer.ts";
 import { isObject, type JsonSchema } from "../lib/json.ts";
 import { spend } from "./compare-steps.ts";
 
-/** Schemas in a form that can be compared side by side. Knows JSON Schema 2020-12 and nothing of contracts. */
+/** Schemas in a form that can be compared. Knows JSON Schema 2020-12 and nothing of contracts. */
 
 /** Keywords that do not affect which values are valid. */
 const ANNOTATIONS = new Set(
@@ -21,8 +21,8 @@ export function canonical(value: unknown, keep: (key: string) => boolean = () =>
   return membersText(value, keep, (_, inner) => canonical(inner, keep));
 }
 
-/** The demands of a schema as text. Members of `properties` are names, whatever they look like. */
-export function demands(schema: unknown): string {
+/** The constraints of a schema as text. Members of `properties` are names, even if they look like keywords. */
+export function constraintsText(schema: unknown): string {
   if (!isObject(schema)) return canonical(schema);
   return membersText(
     schema,
@@ -32,11 +32,11 @@ export function demands(schema: unknown): string {
         return membersText(
           value,
           () => true,
-          (_, inner) => demands(inner),
+          (_, inner) => constraintsText(inner),
         );
       }
       if (/^(?:enum|const|required|type)$/.test(keyword)) return canonical(value);
-      return Array.isArray(value) ? counted(`[${value.map(demands).join(",")}]`) : demands(value);
+      return Array.isArray(value) ? counted(`[${value.map(constraintsText).join(",")}]`) : constraintsText(value);
     },
   );
 }
@@ -44,24 +44,24 @@ export function demands(schema: unknown): string {
 function membersText(
   object: JsonSchema,
   keep: (key: string) => boolean,
-  textOf: (key: string, value: unknown) => string,
+  format: (key: string, value: unknown) => string,
 ): string {
   const keys = Object.keys(object);
   spend(keys.length);
   const members = keys
     .filter(keep)
     .sort()
-    .map((key) => `${JSON.stringify(key)}:${textOf(key, object[key])}`);
+    .map((key) => `${JSON.stringify(key)}:${format(key, object[key])}`);
   return counted(`{${members.join(",")}}`);
 }
 
-/** Counts the cost of a text: it is written again with each value that contains it. */
+/** Counts the cost of a text: it is copied into each value that contains it. */
 function counted(text: string): string {
   spend(1 + (text.length >> 6));
   return text;
 }
 
-/** True when both have the same canonical text; cheaper than writing the two texts. */
+/** True if both have the same canonical text; cheaper than creating the two texts. */
 export function isSame(one: unknown, other: unknown): boolean {
   spend(typeof one === "string" ? 1 + (one.length >> 10) : 1);
   if (one === other) return true;
@@ -89,16 +89,16 @@ export function resolve(schema: unknown, root: JsonSchema): Resolved {
   let current: JsonSchema = schema;
   let ref: string | undefined;
   for (let step = 0; step < REFERENCES_MAX && typeof current["$ref"] === "string"; step++) {
-    const { $ref, ...beside } = current as JsonSchema & { $ref: string };
+    const { $ref, ...siblings } = current as JsonSchema & { $ref: string };
     spend($ref.length >> 2);
     const target = valueAt(root, $ref);
     if (!isObject(target)) break;
-    spend((Object.keys(target).length + Object.keys(beside).length) * 3);
-    const overlap = Object.keys(beside).some(
-      (key) => !isAnnotation(key) && Object.hasOwn(target, key) && !isSame(beside[key], target[key]),
+    spend((Object.keys(target).length + Object.keys(siblings).length) * 3);
+    const overlap = Object.keys(siblings).some(
+      (key) => !isAnnotation(key) && Object.hasOwn(target, key) && !isSame(siblings[key], target[key]),
     );
-    if (overlap) return { schema: { allOf: [target, beside] }, ref: $ref };
-    current = { ...target, ...beside };
+    if (overlap) return { schema: { allOf: [target, siblings] }, ref: $ref };
+    current = { ...target, ...siblings };
     ref = $ref;
   }
   return { schema: current, ...(ref !== undefined && { ref }) };
@@ -106,7 +106,7 @@ export function resolve(schema: unknown, root: JsonSchema): Resolved {
 
 const REFERENCES_MAX = 20;
 
-/** True when the schema refuses every value. */
+/** True if the schema refuses every value. */
 export function isNever(schema: JsonSchema): boolean {
   return isObject(schema["not"]) && Object.keys(schema["not"]).length === 0;
 }
@@ -114,17 +114,17 @@ export function isNever(schema: JsonSchema): boolean {
 const ALL_TYPES = ["null", "boolean", "object", "array", "number", "string"];
 
 /** The types that values may have; `integer` is part of `number`. */
-export function typesOf(schema: JsonSchema): readonly string[] {
-  const values = valuesOf(schema);
-  if (values) return [...new Set(values.map(typeOf))];
+export function possibleTypes(schema: JsonSchema): readonly string[] {
+  const values = possibleValues(schema);
+  if (values) return [...new Set(values.map(jsonType))];
   return declaredTypes(schema) ?? ALL_TYPES;
 }
 
 export function declaredTypes({ type }: JsonSchema): readonly string[] | undefined {
   if (typeof type === "string") return [type];
   if (!Array.isArray(type)) return undefined;
-  // Only texts name types, and only texts can be shown.
-  return type.every((each) => typeof each === "string") ? type : type.filter((each) => typeof each === "string");
+  // Only strings name types, and only strings can be displayed.
+  return type.every((item) => typeof item === "string") ? type : type.filter((item) => typeof item === "string");
 }
 
 export function coversType(types: readonly string[], type: string): boolean {
@@ -132,19 +132,19 @@ export function coversType(types: readonly string[], type: string): boolean {
 }
 
 /** All valid values, if the schema lists them. */
-export function valuesOf(schema: JsonSchema): readonly unknown[] | undefined {
+export function possibleValues(schema: JsonSchema): readonly unknown[] | undefined {
   const named = Object.hasOwn(schema, "const") ? [schema["const"]] : schema["enum"];
   const types = declaredTypes(schema);
   if (Array.isArray(named)) {
     spend(named.length * (types?.length ?? 1));
-    return types ? named.filter((value) => coversType(types, typeOf(value))) : named;
+    return types ? named.filter((value) => coversType(types, jsonType(value))) : named;
   }
   spend((types?.length ?? 0) >> 2);
   if (!types?.every((type) => type === "boolean" || type === "null")) return undefined;
   return types.flatMap((type) => (type === "null" ? [null] : [true, false]));
 }
 
-function typeOf(value: unknown): string {
+function jsonType(value: unknown): string {
   if (value === null) return "null";
   if (Array.isArray(value)) return "array";
   return Number.isInteger(value) ? "integer" : typeof value;

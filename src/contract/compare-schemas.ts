@@ -1,9 +1,9 @@
 import { isObject, type JsonSchema } from "../lib/json.ts";
 import {
   Findings,
-  quoted,
-  shown,
-  shownJson,
+  quote,
+  shorten,
+  shortenJson,
   subject,
   type Direction,
   type Finding,
@@ -14,20 +14,20 @@ import { compareObjects, objectKeywords } from "./compare-names.ts";
 import {
   canonical,
   coversType,
-  demands,
+  constraintsText,
   isAnnotation,
   isNever,
   isSame,
   resolve,
-  typesOf,
-  valuesOf,
+  possibleTypes,
+  possibleValues,
   declaredTypes,
 } from "./compare-normal.ts";
-import { spend, untilGivenUp } from "./compare-steps.ts";
+import { spend, untilExhausted } from "./compare-steps.ts";
 
 /**
- * The differences between two schemas. `sent`: values that callers send, who use only properties that the schema names.
- * `read`: values that readers of results rely on. `pointer` leads to the schemas themselves.
+ * Compares two schemas. `sent`: values that callers send, who use only properties that the schema names. `read`: values
+ * that readers of results rely on. `pointer` is the position of the schemas themselves.
  */
 export function compareSchemas(
   before: JsonSchema,
@@ -36,7 +36,7 @@ export function compareSchemas(
   pointer: string,
 ): readonly Finding[] {
   const findings = new Findings(direction);
-  untilGivenUp(
+  untilExhausted(
     () => {
       if (isSame(before, after)) return;
       const walk = { before, after, under: new Set<string>(), hasDefaults: true, level: 0, compare: compareNodes };
@@ -95,20 +95,20 @@ function compareTexts(before: JsonSchema, after: JsonSchema, pointer: string, fi
     if (isSame(before[keyword], after[keyword])) continue;
     findings.textual(
       `${pointer}/${keyword}`,
-      `The ${keyword}${ofSubject(pointer)} is ${verb(before[keyword], after[keyword])}.`,
+      `The ${keyword}${describeOwner(pointer)} is ${verb(before[keyword], after[keyword])}.`,
     );
   }
   if (findings.direction === "read" || isSame(before["default"], after["default"])) return;
-  const [old, now] = [shownJson(before["default"]), shownJson(after["default"])];
+  const [old, now] = [shortenJson(before["default"]), shortenJson(after["default"])];
   findings.textual(
     `${pointer}/default`,
-    `The default${ofSubject(pointer)} is ${now}, and was ${old}: calls that leave it out may behave differently.`,
-    // A default that is merely told for the first time changes nothing that anybody knew.
+    `The default${describeOwner(pointer)} is ${now}, and was ${old}: calls that leave it out may behave differently.`,
+    // Stating an existing default for the first time changes nothing that callers relied on.
     before["default"] === undefined ? "text" : "default",
   );
 }
 
-function ofSubject(pointer: string): string {
+function describeOwner(pointer: string): string {
   const name = subject(pointer);
   return name.startsWith('"') ? ` of ${name}` : "";
 }
@@ -117,7 +117,8 @@ function ofSubject(pointer: string): string {
 function compareKeywords(before: JsonSchema, after: JsonSchema, pointer: string, findings: Findings, walk: Walk): void {
   compareTypes(before, after, pointer, findings);
   compareLimits(before, after, pointer, findings);
-  const both = (type: string): boolean => coversType(typesOf(before), type) && coversType(typesOf(after), type);
+  const both = (type: string): boolean =>
+    coversType(possibleTypes(before), type) && coversType(possibleTypes(after), type);
   if (both("object")) compareObjects(before, after, pointer, findings, walk);
   if (both("array")) compareArrays(before, after, pointer, findings, walk);
   compareAll(before, after, pointer, findings, walk);
@@ -125,38 +126,44 @@ function compareKeywords(before: JsonSchema, after: JsonSchema, pointer: string,
 }
 
 function compareTypes(before: JsonSchema, after: JsonSchema, pointer: string, findings: Findings): void {
-  const [oldValues, nowValues] = [valuesOf(before), valuesOf(after)];
-  const [oldTypes, nowTypes] = [typesOf(before), typesOf(after)];
+  const [oldValues, nowValues] = [possibleValues(before), possibleValues(after)];
+  const [oldTypes, nowTypes] = [possibleTypes(before), possibleTypes(after)];
   if (oldValues && nowValues) {
     const [old, now] = [oldValues, nowValues].map(
       (values) => new Map(values.map((value) => [canonical(value), value])),
     ) as [Map<string, unknown>, Map<string, unknown>];
-    const gone = [...old.keys()].filter((key) => !now.has(key));
-    const come = [...now.keys()].filter((key) => !old.has(key));
-    if (gone.length > 0) findings.narrowed(`${pointer}/enum`, `without the value ${listed(gone)} now`);
-    if (come.length > 0) findings.widened(`${pointer}/enum`, `extended by the value ${listed(come)}`);
+    const removed = [...old.keys()].filter((key) => !now.has(key));
+    const added = [...now.keys()].filter((key) => !old.has(key));
+    if (removed.length > 0) findings.narrowed(`${pointer}/enum`, `no longer allowed to be ${joinValues(removed)}`);
+    if (added.length > 0) findings.widened(`${pointer}/enum`, `extended by the value ${joinValues(added)}`);
     return;
   }
   spend((oldTypes.length * nowTypes.length) / 4);
-  const lost = oldTypes.filter((type) => !coversType(nowTypes, type));
-  const won = nowTypes.filter((type) => !coversType(oldTypes, type));
+  const removedTypes = oldTypes.filter((type) => !coversType(nowTypes, type));
+  const addedTypes = nowTypes.filter((type) => !coversType(oldTypes, type));
   if (nowValues && namesValues(after))
-    findings.narrowed(`${pointer}/enum`, `one of ${listed(nowValues.map((value) => canonical(value)))} now`);
-  else if (lost.length > 0)
-    findings.narrowed(`${pointer}/type`, `no longer ${listed(lost, " or ")}, but ${listed(nowTypes, " or ")}`);
+    findings.narrowed(`${pointer}/enum`, `one of ${joinValues(nowValues.map((value) => canonical(value)))} now`);
+  else if (removedTypes.length > 0)
+    findings.narrowed(
+      `${pointer}/type`,
+      `no longer ${joinValues(removedTypes, " or ")}, but ${joinValues(nowTypes, " or ")}`,
+    );
   if (oldValues && namesValues(before))
-    findings.widened(`${pointer}/enum`, `no longer one of ${listed(oldValues.map((value) => canonical(value)))} only`);
-  else if (won.length > 0)
-    findings.widened(`${pointer}/type`, `${listed(won, " or ")} as well as ${listed(oldTypes, " or ")}`);
+    findings.widened(
+      `${pointer}/enum`,
+      `no longer one of ${joinValues(oldValues.map((value) => canonical(value)))} only`,
+    );
+  else if (addedTypes.length > 0)
+    findings.widened(`${pointer}/type`, `${joinValues(addedTypes, " or ")} as well as ${joinValues(oldTypes, " or ")}`);
 }
 
-function listed(values: readonly string[], between = ", "): string {
-  return shown(values.slice(0, LISTED_MAX).join(between)) + (values.length > LISTED_MAX ? "…" : "");
+function joinValues(values: readonly string[], between = ", "): string {
+  return shorten(values.slice(0, LISTED_MAX).join(between)) + (values.length > LISTED_MAX ? "…" : "");
 }
 
 const LISTED_MAX = 100;
 
-/** True when the schema lists its values; types with few values do not count. */
+/** True if the schema lists its values; types with few values do not count. */
 function namesValues(schema: JsonSchema): boolean {
   return "enum" in schema || "const" in schema;
 }
@@ -164,7 +171,7 @@ function namesValues(schema: JsonSchema): boolean {
 function compareArrays(before: JsonSchema, after: JsonSchema, pointer: string, findings: Findings, walk: Walk): void {
   const isFree = [before, after].every(({ items, prefixItems }) => items === undefined && prefixItems === undefined);
   if (isFree) return;
-  const [old, now] = [elementsOf(before), elementsOf(after)];
+  const [old, now] = [readElements(before), readElements(after)];
   for (let index = 0; index < Math.max(old.first.length, now.first.length); index++) {
     const at = `${pointer}/prefixItems/${index}`;
     walk.compare(old.first[index] ?? old.rest, now.first[index] ?? now.rest, at, findings, walk);
@@ -172,28 +179,29 @@ function compareArrays(before: JsonSchema, after: JsonSchema, pointer: string, f
   walk.compare(old.rest, now.rest, `${pointer}/items`, findings, walk);
 }
 
-function elementsOf({ items, prefixItems }: JsonSchema): { first: readonly unknown[]; rest: unknown } {
+function readElements({ items, prefixItems }: JsonSchema): { first: readonly unknown[]; rest: unknown } {
   return { first: Array.isArray(prefixItems) ? prefixItems : [], rest: items ?? true };
 }
 
-/** If each part of one fits a part of the other, the whole fits the whole. */
+/** If each part of one fits the same part of the other, the whole fits the whole. */
 function compareAll(before: JsonSchema, after: JsonSchema, pointer: string, findings: Findings, walk: Walk): void {
-  const [old, now] = [partsOf(before), partsOf(after)];
+  const [old, now] = [readParts(before), readParts(after)];
   if (old.length !== now.length) {
-    findings.unclear(`${pointer}/allOf`, "made of other parts");
+    findings.unclear(`${pointer}/allOf`, "composed of different parts");
     return;
   }
   for (const [index, part] of old.entries())
     walk.compare(part, now[index], `${pointer}/allOf/${index}`, findings, walk);
 }
 
-function partsOf({ allOf }: JsonSchema): readonly unknown[] {
+function readParts({ allOf }: JsonSchema): readonly unknown[] {
   return Array.isArray(allOf) ? allOf : [];
 }
 
 /** Compares the limits of types that both schemas accept; limits of other types have no effect. */
 function compareLimits(before: JsonSchema, after: JsonSchema, pointer: string, findings: Findings): void {
-  const applies = (type: string): boolean => [before, after].every((schema) => takes(typesOf(schema), type));
+  const applies = (type: string): boolean =>
+    [before, after].every((schema) => acceptsType(possibleTypes(schema), type));
   if (applies("number")) {
     compareBound(before, after, pointer, findings, numeric("minimum", "exclusiveMinimum", 1));
     compareBound(before, after, pointer, findings, numeric("maximum", "exclusiveMaximum", -1));
@@ -211,7 +219,7 @@ function compareLimits(before: JsonSchema, after: JsonSchema, pointer: string, f
   }
 }
 
-function takes(types: readonly string[], type: string): boolean {
+function acceptsType(types: readonly string[], type: string): boolean {
   return types.includes(type) || (type === "number" && types.includes("integer"));
 }
 
@@ -243,10 +251,10 @@ function numeric(keyword: string, exclusiveKeyword: string, sign: 1 | -1): Bound
     keyword,
     sign,
     read(schema) {
-      const [open, shut] = [schema[exclusiveKeyword], schema[keyword]];
+      const [exclusiveValue, inclusiveValue] = [schema[exclusiveKeyword], schema[keyword]];
       const bounds: Bound[] = [];
-      if (typeof shut === "number") bounds.push({ value: shut, exclusive: false });
-      if (typeof open === "number") bounds.push({ value: open, exclusive: true });
+      if (typeof inclusiveValue === "number") bounds.push({ value: inclusiveValue, exclusive: false });
+      if (typeof exclusiveValue === "number") bounds.push({ value: exclusiveValue, exclusive: true });
       return bounds.sort((a, b) => -tightness(a, b, sign))[0];
     },
   };
@@ -264,7 +272,7 @@ function counted(keyword: string, sign: 1 | -1): BoundKind {
   };
 }
 
-/** Above 0 when `a` is stricter than `b`. */
+/** Positive if `a` is stricter than `b`. */
 function tightness(a: Bound, b: Bound, sign: 1 | -1): number {
   return (a.value - b.value) * sign || Number(a.exclusive) - Number(b.exclusive);
 }
@@ -278,25 +286,25 @@ function compareBound(
 ): void {
   const [old, now] = [read(before), read(after)];
   const at = `${pointer}/${keyword}`;
-  const what = sign === 1 ? "at least" : "at most";
-  const said = ({ value, exclusive }: Bound): string => {
-    if (!exclusive) return `${what} ${value}`;
+  const word = sign === 1 ? "at least" : "at most";
+  const describe = ({ value, exclusive }: Bound): string => {
+    if (!exclusive) return `${word} ${value}`;
     return `${sign === 1 ? "more than" : "less than"} ${value}`;
   };
   if (old && now) {
     const change = tightness(now, old, sign);
-    const sentence = `bounded by "${keyword}": ${said(old)} before, ${said(now)} now`;
+    const sentence = `bounded by "${keyword}": ${describe(old)} before, ${describe(now)} now`;
     if (change > 0) findings.narrowed(at, sentence);
     if (change < 0) findings.widened(at, sentence);
-  } else if (now) findings.narrowed(at, `bounded now by "${keyword}": ${said(now)}`);
-  else if (old) findings.widened(at, `no longer bounded by "${keyword}" (${said(old)})`);
+  } else if (now) findings.narrowed(at, `bounded now by "${keyword}": ${describe(now)}`);
+  else if (old) findings.widened(at, `no longer bounded by "${keyword}" (${describe(old)})`);
 }
 
 function compareMultiple(before: JsonSchema, after: JsonSchema, pointer: string, findings: Findings): void {
   const [old, now] = [before["multipleOf"], after["multipleOf"]];
   const at = `${pointer}/multipleOf`;
   if (old === now) return;
-  if (typeof now !== "number") return findings.widened(at, `no longer restricted to multiples of ${shownJson(old)}`);
+  if (typeof now !== "number") return findings.widened(at, `no longer restricted to multiples of ${shortenJson(old)}`);
   if (typeof old !== "number") return findings.narrowed(at, `restricted to multiples of ${now} now`);
   const isWhole = Number.isInteger(old) && Number.isInteger(now);
   const sentence = `restricted to multiples of ${now}, and of ${old} before`;
@@ -322,9 +330,9 @@ function compareForm(
   const [old, now] = [before[keyword], after[keyword]];
   if (isSame(old, now)) return;
   const at = `${pointer}/${keyword}`;
-  if (old === undefined) findings.narrowed(at, `bound to the ${keyword} ${shownJson(now)} now`);
-  else if (now === undefined) findings.widened(at, `no longer bound to the ${keyword} ${shownJson(old)}`);
-  else findings.unclear(at, `bound to the ${keyword} ${shownJson(now)}, and to ${shownJson(old)} before`);
+  if (old === undefined) findings.narrowed(at, `restricted to the ${keyword} ${shortenJson(now)} now`);
+  else if (now === undefined) findings.widened(at, `no longer restricted to the ${keyword} ${shortenJson(old)}`);
+  else findings.unclear(at, `restricted to the ${keyword} ${shortenJson(now)}, and to ${shortenJson(old)} before`);
 }
 
 const KNOWN = new Set([
@@ -333,19 +341,19 @@ const KNOWN = new Set([
   ...objectKeywords,
 ]);
 
-/** Keywords that are not understood here, such as `if` and `patternProperties`: a person must judge any difference. */
+/** Keywords that are not understood here, such as `if` and `patternProperties`: a person must review any difference. */
 function compareUnknown(before: JsonSchema, after: JsonSchema, pointer: string, findings: Findings): void {
   const keywords = new Set([...Object.keys(before), ...Object.keys(after)]);
   spend(keywords.size << 1);
   for (const keyword of [...keywords].sort()) {
     if (KNOWN.has(keyword) || isAnnotation(keyword)) continue;
     const [old, now] = [before[keyword], after[keyword]];
-    const same = isObject(old) && isObject(now) ? demands(old) === demands(now) : isSame(old, now);
-    if (!same) findings.unclear(`${pointer}/${keyword}`, `changed in ${quoted(keyword)}`);
+    const same = isObject(old) && isObject(now) ? constraintsText(old) === constraintsText(now) : isSame(old, now);
+    if (!same) findings.unclear(`${pointer}/${keyword}`, `changed in ${quote(keyword)}`);
   }
 }
 
-/** With `anyOf` or `oneOf`: then an alternative of one schema must be accepted by an alternative of the other. */
+/** With `anyOf` or `oneOf`, an alternative of one schema must be accepted by an alternative of the other. */
 function hasAlternatives({ anyOf, oneOf }: JsonSchema): boolean {
   return Array.isArray(anyOf) || Array.isArray(oneOf);
 }
@@ -355,7 +363,7 @@ interface Alternative {
   readonly pointer: string;
   /** From `oneOf`: a value that also fits another alternative is refused. */
   readonly isExclusive: boolean;
-  /** The only text that it accepts, and those of its properties that accept only one. */
+  /** The only string that it accepts, and those of its properties that accept only one. */
   readonly texts: OnlyTexts;
   /** The value of each property that allows exactly one; filled on first use. */
   kinds?: ReadonlyMap<string, string>;
@@ -373,68 +381,68 @@ function compareAlternatives(
   findings: Findings,
   walk: Walk,
 ): void {
-  const [old, now] = [alternativesOf(before, walk.before, pointer), alternativesOf(after, walk.after, pointer)];
+  const [old, now] = [listAlternatives(before, walk.before, pointer), listAlternatives(after, walk.after, pointer)];
   if (!old || !now) {
-    if (demands(before) !== demands(after)) findings.unclear(pointer, "changed in its alternatives");
+    if (constraintsText(before) !== constraintsText(after)) findings.unclear(pointer, "changed in its alternatives");
     return;
   }
   if (
     findings.direction === "sent" &&
     now.some(({ isExclusive }) => isExclusive) &&
-    demands(before) !== demands(after)
+    constraintsText(before) !== constraintsText(after)
   ) {
-    if (!areApart(now, walk)) {
+    if (!areDisjoint(now, walk)) {
       findings.unclear(`${pointer}/oneOf`, "changed, and a value may fit two of its alternatives, which is refused");
     }
   }
   const inside: Walk = { ...walk, hasDefaults: false };
   const fits = (one: Alternative, other: Alternative): Findings => {
-    const found = new Findings(findings.direction);
-    walk.compare(one.schema, other.schema, other.pointer, found, inside);
-    return found;
+    const result = new Findings(findings.direction);
+    walk.compare(one.schema, other.schema, other.pointer, result, inside);
+    return result;
   };
-  // For sent values, a new alternative must accept each old one; for read values, each new one must be known before.
+  // For sent values, a new alternative must accept each old one; for read values, an old one must accept each new one.
   const isSent = findings.direction === "sent";
-  const [asked, giving] = isSent ? [old, now] : [now, old];
+  const [required, candidates] = isSent ? [old, now] : [now, old];
   const between = (one: Alternative, other: Alternative): Findings => (isSent ? fits(one, other) : fits(other, one));
   const used = new Set<Alternative>();
-  const open: Alternative[] = [];
-  for (const one of asked) {
-    const found = giving
-      .filter((other) => !isPlainlyOther(one, other))
+  const unmatched: Alternative[] = [];
+  for (const one of required) {
+    const matches = candidates
+      .filter((other) => !isClearlyDifferent(one, other))
       .map((other) => ({ other, findings: between(one, other) }))
-      .filter((each) => each.findings.isCompatible);
-    const best = found.sort((a, b) => a.findings.all.length - b.findings.all.length)[0];
-    if (!best) open.push(one);
+      .filter((match) => match.findings.isCompatible);
+    const best = matches.sort((a, b) => a.findings.all.length - b.findings.all.length)[0];
+    if (!best) unmatched.push(one);
     else {
       used.add(best.other);
       findings.all.push(...best.findings.all);
     }
   }
-  for (const one of open) {
-    spend(giving.length >> 2);
-    const left = giving.filter((other) => !used.has(other));
-    const partner = partnerOf(one, left, open, walk);
+  for (const one of unmatched) {
+    spend(candidates.length >> 2);
+    const remaining = candidates.filter((other) => !used.has(other));
+    const partner = findPartner(one, remaining, unmatched, walk);
     if (!partner) {
-      const is = isSent ? "no longer accepted" : "possible now";
-      findings.add(one.pointer, "breaking", `The alternative ${shownDemands(one.schema)} is ${is}.`);
+      const state = isSent ? "no longer accepted" : "now possible";
+      findings.add(one.pointer, "breaking", `The alternative ${describeDemands(one.schema)} is ${state}.`);
       continue;
     }
     used.add(partner);
     findings.all.push(...between(one, partner).all);
   }
-  for (const other of giving) {
+  for (const other of candidates) {
     if (used.has(other)) continue;
     findings.add(
       other.pointer,
       "compatible",
-      `The alternative ${shownDemands(other.schema)} is ${isSent ? "new" : "gone"}.`,
+      `The alternative ${describeDemands(other.schema)} is ${isSent ? "new" : "gone"}.`,
     );
   }
 }
 
 /** The alternatives of a schema; undefined if they cannot be separated. */
-function alternativesOf(
+function listAlternatives(
   schema: JsonSchema,
   root: JsonSchema,
   pointer: string,
@@ -448,15 +456,15 @@ function alternativesOf(
   if (!Array.isArray(branches)) return byType(schema, pointer, isExclusive);
   if (depth > ALTERNATIVE_LEVELS_MAX) return undefined;
   spend(Object.keys(base).length);
-  const demanded = Object.keys(base).filter((key) => !isAnnotation(key));
+  const constraints = Object.keys(base).filter((key) => !isAnnotation(key));
   const all: Alternative[] = [];
   for (const [index, branch] of branches.entries()) {
     const own = resolve(branch, root).schema;
-    spend(8 + demanded.length + (Object.keys(own).length << 1));
-    const overlaps = demanded.filter((key) => Object.hasOwn(own, key) && !isSame(own[key], base[key]));
+    spend(8 + constraints.length + (Object.keys(own).length << 1));
+    const overlaps = constraints.filter((key) => Object.hasOwn(own, key) && !isSame(own[key], base[key]));
     if (overlaps.length > 0) return undefined;
-    const merged = { ...Object.fromEntries(demanded.map((key) => [key, base[key]])), ...own };
-    const inner = alternativesOf(
+    const merged = { ...Object.fromEntries(constraints.map((key) => [key, base[key]])), ...own };
+    const inner = listAlternatives(
       merged,
       root,
       `${pointer}/${keyword}/${index}`,
@@ -471,7 +479,7 @@ function alternativesOf(
 
 const ALTERNATIVE_LEVELS_MAX = 8;
 
-/** A list of types is a choice, too. */
+/** A list of types is also a choice. */
 function byType(schema: JsonSchema, pointer: string, isExclusive: boolean): Alternative[] {
   const types = declaredTypes(schema);
   const values = Array.isArray(schema["enum"]) ? schema["enum"] : undefined;
@@ -506,37 +514,39 @@ function onlyText(schema: unknown): string | undefined {
   return typeof value === "string" && type === "string" ? value : undefined;
 }
 
-/** True when each side demands a different text in the same place: a cheap way to see that neither fits the other. */
-function isPlainlyOther({ texts: one }: Alternative, { texts: other }: Alternative): boolean {
+/** True if each side requires a different string in the same position: a cheap test that neither fits the other. */
+function isClearlyDifferent({ texts: one }: Alternative, { texts: other }: Alternative): boolean {
   spend(1);
   if (one.own !== undefined && other.own !== undefined) return one.own !== other.own;
   for (const [name, text] of one.ofProperties) {
     spend(1);
-    const its = other.ofProperties.get(name);
-    if (its !== undefined && its !== text) return true;
+    const otherText = other.ofProperties.get(name);
+    if (otherText !== undefined && otherText !== text) return true;
   }
   return false;
 }
 
 const VALUES_MAX = 64;
 
-/** The alternative that this one has become: the one of the same kind, or the only one left. */
-function partnerOf(
+/** The alternative that corresponds to this one: the only one of the same kind, or the only one that remains. */
+function findPartner(
   one: Alternative,
-  left: readonly Alternative[],
-  open: readonly Alternative[],
+  remaining: readonly Alternative[],
+  unmatched: readonly Alternative[],
   walk: Walk,
 ): Alternative | undefined {
-  const same = left.filter((other) => isSameKind(one, other, walk));
+  const same = remaining.filter((other) => isSameKind(one, other, walk));
   if (same.length === 1) return same[0];
-  return left.length === 1 && open.length === 1 && sharesType(one.schema, left[0]!.schema) ? left[0] : undefined;
+  return remaining.length === 1 && unmatched.length === 1 && sharesType(one.schema, remaining[0]!.schema)
+    ? remaining[0]
+    : undefined;
 }
 
 function sharesType(one: JsonSchema, other: JsonSchema): boolean {
-  return typesOf(one).some((type) => coversType(typesOf(other), type));
+  return possibleTypes(one).some((type) => coversType(possibleTypes(other), type));
 }
 
-/** True when a property that names the kind has the same value in both. */
+/** True if a property that names the kind has the same value in both. */
 function isSameKind(one: Alternative, other: Alternative, walk: Walk): boolean {
   const [a, b] = [namedKinds(one, walk), namedKinds(other, walk)];
   spend(1 + a.size);
@@ -549,44 +559,44 @@ function namedKinds(alternative: Alternative, walk: Walk): ReadonlyMap<string, s
   alternative.kinds ??= new Map(
     Object.entries(isObject(properties) ? properties : {}).flatMap(([name, schema]) => {
       spend(8);
-      const values = valuesOf(resolve(schema, walk.after).schema);
+      const values = possibleValues(resolve(schema, walk.after).schema);
       return values?.length === 1 ? [[name, canonical(values[0])] as const] : [];
     }),
   );
   return alternative.kinds;
 }
 
-/** True when no value fits two of them. */
-function areApart(all: readonly Alternative[], walk: Walk): boolean {
-  return all.every((one, index) => all.slice(index + 1).every((other) => isApart(one, other, walk)));
+/** True if no value fits two of them. */
+function areDisjoint(all: readonly Alternative[], walk: Walk): boolean {
+  return all.every((one, index) => all.slice(index + 1).every((other) => isDisjoint(one, other, walk)));
 }
 
-function isApart(oneAlternative: Alternative, otherAlternative: Alternative, walk: Walk): boolean {
+function isDisjoint(oneAlternative: Alternative, otherAlternative: Alternative, walk: Walk): boolean {
   spend(10);
   const [one, other] = [oneAlternative.schema, otherAlternative.schema];
-  const touches = (a: readonly string[], b: readonly string[]): boolean => a.some((type) => coversType(b, type));
-  const [a, b] = [typesOf(one), typesOf(other)];
-  if (!touches(a, b) && !touches(b, a)) return true;
-  const [oldValues, nowValues] = [valuesOf(one), valuesOf(other)];
+  const overlaps = (a: readonly string[], b: readonly string[]): boolean => a.some((type) => coversType(b, type));
+  const [a, b] = [possibleTypes(one), possibleTypes(other)];
+  if (!overlaps(a, b) && !overlaps(b, a)) return true;
+  const [oldValues, nowValues] = [possibleValues(one), possibleValues(other)];
   if (oldValues && nowValues) {
-    const known = new Set(nowValues.map((value) => canonical(value)));
-    return !oldValues.some((value) => known.has(canonical(value)));
+    const otherValues = new Set(nowValues.map((value) => canonical(value)));
+    return !oldValues.some((value) => otherValues.has(canonical(value)));
   }
-  const [kinds, others] = [namedKinds(oneAlternative, walk), namedKinds(otherAlternative, walk)];
+  const [kinds, otherKinds] = [namedKinds(oneAlternative, walk), namedKinds(otherAlternative, walk)];
   spend(kinds.size);
   const isRequired = (schema: JsonSchema, name: string): boolean =>
-    Array.isArray(schema["required"]) && isAmong(schema["required"], name);
+    Array.isArray(schema["required"]) && isIncluded(schema["required"], name);
   return [...kinds].some(
     ([name, value]) =>
-      others.has(name) && others.get(name) !== value && isRequired(one, name) && isRequired(other, name),
+      otherKinds.has(name) && otherKinds.get(name) !== value && isRequired(one, name) && isRequired(other, name),
   );
 }
 
-function isAmong(names: readonly unknown[], name: string): boolean {
+function isIncluded(names: readonly unknown[], name: string): boolean {
   spend(names.length >> 4);
   return names.includes(name);
 }
 
-function shownDemands(schema: JsonSchema): string {
-  return shown(canonical(schema, (key) => !isAnnotation(key)));
+function describeDemands(schema: JsonSchema): string {
+  return shorten(canonical(schema, (key) => !isAnnotation(key)));
 }

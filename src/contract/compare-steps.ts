@@ -1,10 +1,10 @@
 /**
- * Bounds the work of a comparison. Its cost depends on what the authors of both contracts wrote: it is quadratic where
- * renamed things are sought, and worse for nested alternatives. So all work is counted, in steps of about 100 ns, and
- * can be given up at any point.
+ * Bounds the work of a comparison. Its cost depends on what the authors of both contracts wrote: it is quadratic for
+ * finding renamed items, and worse for nested alternatives. So all work is counted, in steps of about 100 ns, and can
+ * be aborted at any point.
  */
 export interface ComparisonLimits {
-  /** For one tool or prompt, or for one search for renamed things: nothing else gets a turn in this stretch. */
+  /** For one tool or prompt, or for one search for renamed items, which blocks the event loop. */
   readonly stepsAtOnce: number;
   /** For all tools and prompts of two contracts. Long messages and pointers cost a step for every four characters. */
   readonly steps: number;
@@ -14,7 +14,7 @@ export interface ComparisonLimits {
 
 export const comparisonLimits: ComparisonLimits = { stepsAtOnce: 50_000, steps: 1_000_000, renamePairs: 4_096 };
 
-/** Steps left of the comparison under way; there is only one, as none waits for anything. */
+/** Steps left of the current comparison; there is only one, because a comparison never waits. */
 let stepsLeft = Infinity;
 
 const GAVE_UP = new Error("a comparison was given up");
@@ -25,22 +25,22 @@ export function spend(steps: number): void {
 }
 
 /** The result of `work`, or of `otherwise` if `work` exceeds its steps; and the number of steps used. */
-export function within<T>(
+export function runWithinSteps<T>(
   steps: number,
   work: () => T,
   otherwise: () => T,
-): { readonly made: T; readonly used: number } {
+): { readonly result: T; readonly used: number } {
   stepsLeft = steps;
   try {
-    const made = untilGivenUp(work, otherwise);
-    return { made, used: steps - Math.max(stepsLeft, 0) };
+    const result = untilExhausted(work, otherwise);
+    return { result, used: steps - Math.max(stepsLeft, 0) };
   } finally {
     stepsLeft = Infinity;
   }
 }
 
-/** For use inside counted work: keeps earlier findings when the rest is given up. */
-export function untilGivenUp<T>(work: () => T, otherwise: () => T): T {
+/** For use inside counted work: retains earlier findings when the rest is aborted. */
+export function untilExhausted<T>(work: () => T, otherwise: () => T): T {
   try {
     return work();
   } catch (error) {

@@ -1,11 +1,11 @@
 import { turnTaker } from "../lib/event-loop.ts";
 import { isObject, type JsonSchema } from "../lib/json.ts";
 import type { ContractChange } from "./change.ts";
-import { shown, shownJson, verb, type Finding } from "./compare-findings.ts";
+import { shorten, shortenJson, verb, type Finding } from "./compare-findings.ts";
 import { findRenamed } from "./compare-names.ts";
-import { canonical, isSame, demands, isAnnotation } from "./compare-normal.ts";
+import { canonical, isSame, constraintsText, isAnnotation } from "./compare-normal.ts";
 import { compareSchemas } from "./compare-schemas.ts";
-import { comparisonLimits, within, spend, type ComparisonLimits } from "./compare-steps.ts";
+import { comparisonLimits, runWithinSteps, spend, type ComparisonLimits } from "./compare-steps.ts";
 import type {
   Contract,
   ResourceContract,
@@ -18,10 +18,10 @@ import type {
 } from "./contract.ts";
 
 /**
- * Compares two contracts of a server and judges each difference by its effect on callers, in the order of server,
- * tools, resources, contents of apps, templates and prompts, each in the old contract's order with additions at the end. Pure. Equal
- * contracts have no differences. If every change is compatible, each call that used only properties named in its schema
- * stays valid. Parts that are too large to compare count as breaking.
+ * Compares two contracts of a server and classifies each difference by its effect on callers, in the order of server,
+ * tools, resources, contents of apps, templates, prompts and skills, each in the old contract's order with additions at
+ * the end. Pure. Equal contracts have no differences. If every change is compatible, each call that used only
+ * properties named in its schema stays valid. Parts that are too large to compare count as breaking.
  */
 export function compareContracts(before: Contract, after: Contract, limits = comparisonLimits): ContractChange[] {
   const comparing = comparison(before, after, limits);
@@ -31,18 +31,18 @@ export function compareContracts(before: Contract, after: Contract, limits = com
   }
 }
 
-/** The same for the serving thread: other calls get their turn between two tools. */
+/** `compareContracts` for the serving thread: yields to the event loop between two tools. */
 export async function compareInTurns(
   before: Contract,
   after: Contract,
   steps = comparisonLimits.steps,
 ): Promise<ContractChange[]> {
-  const takeTurns = turnTaker();
+  const yieldToLoop = turnTaker();
   const comparing = comparison(before, after, { ...comparisonLimits, steps });
   for (;;) {
     const { done, value } = comparing.next();
     if (done) return value;
-    await takeTurns();
+    await yieldToLoop();
   }
 }
 
@@ -54,38 +54,38 @@ function* comparison(before: Contract, after: Contract, limits: ComparisonLimits
     ...about("server", "", [...descriptions(before, after), ...extensionChanges(before, after)]),
     ...(yield* compareLists(budget, before.tools, after.tools, {
       subject: "tool",
-      keyOf: ({ name }) => name,
-      formOf: toolForm,
+      key: ({ name }) => name,
+      form: toolForm,
       likeness: toolLikeness,
       changes: toolChanges,
       lost: "calls to it fail",
     })),
     ...(yield* compareLists(budget, before.resources, after.resources, {
       subject: "resource",
-      keyOf: ({ uri }) => uri,
-      formOf: ({ name, mimeType }) => canonical([name, mimeType]),
+      key: ({ uri }) => uri,
+      form: ({ name, mimeType }) => canonical([name, mimeType]),
       changes: resourceChanges,
       lost: "it can no longer be read",
     })),
     ...appChanges(before, after),
     ...(yield* compareLists(budget, before.resourceTemplates, after.resourceTemplates, {
       subject: "template",
-      keyOf: ({ uriTemplate }) => uriTemplate,
-      formOf: ({ name, mimeType }) => canonical([name, mimeType]),
+      key: ({ uriTemplate }) => uriTemplate,
+      form: ({ name, mimeType }) => canonical([name, mimeType]),
       changes: resourceChanges,
       lost: "its URIs can no longer be read",
     })),
     ...(yield* compareLists(budget, before.prompts, after.prompts, {
       subject: "prompt",
-      keyOf: ({ name }) => name,
-      formOf: ({ arguments: args = [] }) => canonical(args.map(({ name, required }) => [name, required])),
+      key: ({ name }) => name,
+      form: ({ arguments: args = [] }) => canonical(args.map(({ name, required }) => [name, required])),
       changes: promptChanges,
       lost: "clients can no longer get it",
     })),
     ...(yield* compareLists(budget, before.skills ?? [], after.skills ?? [], {
       subject: "skill",
-      keyOf: ({ uri }) => uri,
-      formOf: ({ uri }) => canonical([uri]),
+      key: ({ uri }) => uri,
+      form: ({ uri }) => canonical([uri]),
       changes: skillChanges,
       lost: "hosts can no longer load it",
     })),
@@ -103,17 +103,17 @@ function extensionChanges({ extensions: before }: Contract, { extensions: after 
 }
 
 function descriptions(before: Contract, after: Contract): Part[] {
-  const of = ({ description }: Contract) => (description === undefined ? {} : { description });
-  return texts(of(before), of(after));
+  const pick = ({ description }: Contract) => (description === undefined ? {} : { description });
+  return texts(pick(before), pick(after));
 }
 
 interface Kind<Item> {
   readonly subject: ContractChange["subject"];
-  readonly keyOf: (item: Item) => string;
-  readonly formOf: (item: Item) => string;
+  readonly key: (item: Item) => string;
+  readonly form: (item: Item) => string;
   readonly likeness?: (before: Item, after: Item) => number;
   readonly changes: (before: Item, after: Item) => Part[];
-  /** The effect of removing one. */
+  /** The effect of removing an item. */
   readonly lost: string;
 }
 
@@ -128,31 +128,31 @@ function* compareLists<Item>(
   after: readonly Item[],
   kind: Kind<Item>,
 ): Comparison {
-  const { subject, keyOf, formOf, likeness, changes, lost } = kind;
-  const [old, now] = [before, after].map((items) => new Map(items.map((item) => [keyOf(item), item]))) as [
+  const { subject, key, form, likeness, changes, lost } = kind;
+  const [old, now] = [before, after].map((items) => new Map(items.map((item) => [key(item), item]))) as [
     Map<string, Item>,
     Map<string, Item>,
   ];
   yield;
-  const gone = new Map([...old].filter(([name]) => !now.has(name)));
+  const removed = new Map([...old].filter(([name]) => !now.has(name)));
   yield;
-  const come = new Map([...now].filter(([name]) => !old.has(name)));
+  const added = new Map([...now].filter(([name]) => !old.has(name)));
   const { stepsAtOnce, renamePairs } = budget;
-  const spendOn = <T>(work: () => T, otherwise: () => T): T => {
-    const { made, used } = within(Math.min(budget.steps, stepsAtOnce), work, otherwise);
+  const runWithin = <T>(work: () => T, otherwise: () => T): T => {
+    const { result, used } = runWithinSteps(Math.min(budget.steps, stepsAtOnce), work, otherwise);
     budget.steps -= used;
-    return made;
+    return result;
   };
   yield;
-  const renamed = spendOn(
-    () => findRenamed(gone, come, formOf, likeness, renamePairs),
+  const renamed = runWithin(
+    () => findRenamed(removed, added, form, likeness, renamePairs),
     () => undefined,
   );
   const newNames = new Set(renamed?.values());
 
   const all: ContractChange[] = [];
   if (!renamed) {
-    const message = `${gone.size} of the ${subject}s are gone and ${come.size} are new: too many to look for renamed ones.`;
+    const message = `${removed.size} of the ${subject}s were removed and ${added.size} were added: too many to detect renames.`;
     all.push({ subject, name: "", effect: "review", message });
   }
   for (const [name, item] of old) {
@@ -164,8 +164,8 @@ function* compareLists<Item>(
       all.push({ subject, name, effect: "breaking", message, renamedTo: to });
     }
     if (next) {
-      // Not counted together: an unchanged item is read once, however much else changes.
-      const { made: isAsItWas } = within(
+      // Not counted in the budget: an unchanged item is read once, however much else changes.
+      const { result: isUnchanged } = runWithinSteps(
         stepsAtOnce,
         () => isSame(item, next),
         () => false,
@@ -174,28 +174,28 @@ function* compareLists<Item>(
         effect: "breaking",
         message: `The ${subject} "${name}" has changed too much to be compared further: that counts as breaking.`,
       };
-      if (isAsItWas) continue;
-      const parts = spendOn(
+      if (isUnchanged) continue;
+      const parts = runWithin(
         () => changes(item, next),
         () => [tooLarge],
       );
       all.push(...about(subject, name, parts));
     } else all.push({ subject, name, effect: "breaking", message: `The ${subject} "${name}" is removed: ${lost}.` });
   }
-  for (const name of come.keys()) {
+  for (const name of added.keys()) {
     if (newNames.has(name)) continue;
     all.push({ subject, name, effect: "compatible", message: `The ${subject} "${name}" is new.` });
   }
   return all;
 }
 
-/** An app that both contracts have is listed as any resource; its contents are what only this tells of. */
+/** An app in both contracts is listed like any resource; only its contents are compared here. */
 function appChanges({ apps: before = [] }: Contract, { apps: after = [] }: Contract): ContractChange[] {
   const now = new Map(after.map(({ uri, cid }) => [uri, cid]));
   return before.flatMap(({ uri, cid }): ContractChange[] => {
     const next = now.get(uri);
     if (next === undefined || next === cid) return [];
-    const message = `The app "${uri}" has other contents: it may show or do something else.`;
+    const message = `The app "${uri}" has different contents: it may show or do something else.`;
     return [{ subject: "resource", name: uri, pointer: "/contents", effect: "review", message }];
   });
 }
@@ -224,7 +224,7 @@ const RESOURCE_FIELDS: ReadonlySet<string> = new Set([
   "mimeType",
 ]);
 
-/** Hosts show it and models read it; a host asks its user anew for any change of a file. */
+/** Hosts display it and models read it; a host asks its user again after any change of a file. */
 function skillChanges(before: SkillContract, after: SkillContract): Part[] {
   const parts = [
     ...frontmatterChanges(before.frontmatter, after.frontmatter),
@@ -232,12 +232,14 @@ function skillChanges(before: SkillContract, after: SkillContract): Part[] {
     ...otherChanges(before, after, SKILL_FIELDS),
   ];
   if (parts.length > 0) return parts;
-  return [{ pointer: "", effect: "review" as const, message: "Its frontmatter or its files are listed otherwise." }];
+  return [
+    { pointer: "", effect: "review" as const, message: "Its frontmatter or its files are listed in another form." },
+  ];
 }
 
 const SKILL_FIELDS: ReadonlySet<string> = new Set(["uri", "frontmatter", "resources"]);
 
-/** Other fields than these two are for hosts, such as the tools that the skill may use unasked (`allowed-tools`). */
+/** Fields other than these two are for hosts, such as the tools that may be used without asking (`allowed-tools`). */
 function frontmatterChanges(before: SkillFrontmatter, after: SkillFrontmatter): Part[] {
   const fields = ["name", "description"] as const;
   const parts = [...texts(before, after, fields), ...otherChanges(before, after, new Set(fields))];
@@ -248,25 +250,25 @@ function frontmatterChanges(before: SkillFrontmatter, after: SkillFrontmatter): 
 
 function fileChanges(before: SkillContract, after: SkillContract): Part[] {
   if (after.resources === "dynamic" && before.resources !== "dynamic") {
-    const message = "Its files are no longer listed: nobody can check what is read of it.";
+    const message = "Its files are no longer listed, so what is read of it cannot be verified.";
     return [{ pointer: "/resources", effect: "review", message }];
   }
   const [old, now] = [before, after].map(
     ({ resources }) => new Map(resources === "dynamic" ? [] : resources.map(({ uri, digest }) => [uri, digest])),
   ) as [Map<string, string>, Map<string, string>];
   spend(old.size + now.size);
-  const nameOf = (uri: string): string => uri.slice(after.uri.lastIndexOf("/") + 1);
+  const fileName = (uri: string): string => uri.slice(after.uri.lastIndexOf("/") + 1);
   const files = [...new Set([...old.keys(), ...now.keys()])].filter((uri) => old.get(uri) !== now.get(uri));
   const shownFiles = files
-    .slice(0, FILES_TOLD_MAX)
-    .map((uri) => `${nameOf(uri)} is ${verb(old.get(uri), now.get(uri))}`);
-  const more = files.length > FILES_TOLD_MAX ? `, and ${files.length - FILES_TOLD_MAX} more files are other ones` : "";
+    .slice(0, FILES_SHOWN_MAX)
+    .map((uri) => `${fileName(uri)} is ${verb(old.get(uri), now.get(uri))}`);
+  const more = files.length > FILES_SHOWN_MAX ? `, and ${files.length - FILES_SHOWN_MAX} more files differ` : "";
   if (files.length === 0) return [];
   const message = `Its files: ${shownFiles.join(", ")}${more}.`;
   return [{ pointer: "/resources", effect: "review", isText: true, message }];
 }
 
-const FILES_TOLD_MAX = 10;
+const FILES_SHOWN_MAX = 10;
 
 function toolChanges(before: ToolContract, after: ToolContract): Part[] {
   // First, before the rest may use up the steps.
@@ -298,7 +300,7 @@ function promptChanges(before: PromptContract, after: PromptContract): Part[] {
   return [
     ...texts(before, after),
     ...findings.map(({ pointer, ...finding }) =>
-      partOf({ ...finding, pointer: pointer.replace("/properties/", "/arguments/") }),
+      toPart({ ...finding, pointer: pointer.replace("/properties/", "/arguments/") }),
     ),
     ...others,
   ];
@@ -306,30 +308,30 @@ function promptChanges(before: PromptContract, after: PromptContract): Part[] {
 
 const PROMPT_FIELDS: ReadonlySet<string> = new Set(["name", "title", "description", "arguments"]);
 
-/** Changes of the fields that no rule judges, such as icons and `_meta`: the new value is for a person to see. */
-function otherChanges(before: object, after: object, judged: ReadonlySet<string>): Part[] {
-  const fields = [...new Set([...Object.keys(before), ...Object.keys(after)])].filter((field) => !judged.has(field));
+/** Changes of fields without a rule, such as icons and `_meta`: a person must review the new value. */
+function otherChanges(before: object, after: object, covered: ReadonlySet<string>): Part[] {
+  const fields = [...new Set([...Object.keys(before), ...Object.keys(after)])].filter((field) => !covered.has(field));
   spend(fields.length << 2);
   return fields.sort().flatMap((field) => {
     const [old, now] = [before, after].map((item) => (item as Readonly<Record<string, unknown>>)[field]);
     if (isSame(old, now)) return [];
-    const pointer = `/${shown(field)}`;
-    // It changes with the content, which no contract covers.
+    const pointer = `/${shorten(field)}`;
+    // The size changes with the content, which no contract covers.
     const effect = field === "size" ? ("compatible" as const) : ("review" as const);
-    return [{ pointer, effect, message: `The ${shown(field)} is ${verb(old, now)}.` }];
+    return [{ pointer, effect, message: `The ${shorten(field)} is ${verb(old, now)}.` }];
   });
 }
 
 const STEPS_OF_ARGUMENT = 5;
 
 /**
- * The arguments of a tool as a text that identifies it under another name. It leaves out whether the tool accepts
- * unnamed arguments, since nobody sends those. A tool with an unknown schema matches no other.
+ * The arguments of a tool as a text that identifies it under another name. It omits whether the tool accepts unnamed
+ * arguments, because nobody sends those. A tool with an unknown schema matches no other.
  */
 function toolForm({ name, inputSchema }: ToolContract): string {
   if (isUnknown(inputSchema)) return canonical([name]);
   const { additionalProperties: _, ...schema } = rooted(inputSchema);
-  return demands(schema);
+  return constraintsText(schema);
 }
 
 /** From 0 to 1: the share of arguments that two tools have in common; an equal description counts as much. */
@@ -344,7 +346,7 @@ function toolLikeness(before: ToolContract, after: ToolContract): number {
   return before.description !== undefined && before.description === after.description ? 1 : Math.max(likeness, 0.25);
 }
 
-function partOf({ pointer, effect, message, renamedTo, textual }: Finding): Part {
+function toPart({ pointer, effect, message, renamedTo, textual }: Finding): Part {
   return {
     pointer,
     effect,
@@ -368,8 +370,8 @@ function texts(before: Texts, after: Texts, fields: readonly TextField[] = ["tit
 function inputChanges(before: JsonSchema, after: JsonSchema): Part[] {
   const pointer = "/inputSchema";
   if (!isUnknown(before) || isUnknown(after))
-    return compareSchemas(rooted(before), rooted(after), "sent", pointer).map(partOf);
-  const message = "The old schema of the arguments is unknown: nobody can tell whether old calls still fit.";
+    return compareSchemas(rooted(before), rooted(after), "sent", pointer).map(toPart);
+  const message = "The old schema of the arguments is unknown: whether old calls still fit is unclear.";
   return [{ pointer, effect: "review", message }];
 }
 
@@ -394,7 +396,7 @@ function rootTypes(before: ToolContract, after: ToolContract): Part[] {
 
 function outputChanges(before: JsonSchema | undefined, after: JsonSchema | undefined): Part[] {
   const pointer = "/outputSchema";
-  if (before && after) return compareSchemas(before, after, "read", pointer).map(partOf);
+  if (before && after) return compareSchemas(before, after, "read", pointer).map(toPart);
   if (after) return [{ pointer, effect: "compatible", message: "The result now has a schema." }];
   if (!before) return [];
   return [
@@ -412,15 +414,17 @@ function annotationChanges(before: ToolAnnotations = {}, after: ToolAnnotations 
   return names.flatMap((name) => {
     const [old, now] = [before[name], after[name]];
     if (isSame(old, now)) return [];
-    const message = `${shown(name)} is ${said(now)}, and was ${said(old)}.`;
+    const message = `${shorten(name)} is ${formatValue(now)}, and was ${formatValue(old)}.`;
     const isText = (name as string) === "title";
-    return [{ pointer: `/annotations/${shown(name)}`, effect: "review" as const, ...(isText && { isText }), message }];
+    return [
+      { pointer: `/annotations/${shorten(name)}`, effect: "review" as const, ...(isText && { isText }), message },
+    ];
   });
 }
 
-/** No revision constrains these values, so they can be anything. */
-function said(value: unknown): string {
-  return value === undefined ? "not given" : typeof value === "string" ? shown(value) : shownJson(value);
+/** No protocol revision constrains these values, so they can be anything. */
+function formatValue(value: unknown): string {
+  return value === undefined ? "not given" : typeof value === "string" ? shorten(value) : shortenJson(value);
 }
 
 /** Arguments of prompts are strings. */

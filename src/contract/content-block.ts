@@ -1,6 +1,6 @@
 import { isObject, type Json, type JsonObject } from "../lib/json.ts";
 
-/** A block of content of a result or a message, as every revision of the protocol knows it. */
+/** A content block of a result or a message, in any revision of the protocol. */
 export type ContentBlock = JsonObject & { type: string };
 
 export interface PromptResult {
@@ -33,10 +33,10 @@ export function isContentBlock(value: Json): value is ContentBlock {
 }
 
 /** A prompt with each block of its content replaced. */
-export function withBlocks(prompt: PromptResult, blockOf: (block: ContentBlock) => ContentBlock): PromptResult {
+export function withBlocks(prompt: PromptResult, replaceBlock: (block: ContentBlock) => ContentBlock): PromptResult {
   const replaced = (message: PromptResult["messages"][number]): PromptResult["messages"][number] => ({
     ...message,
-    content: blockOf(message.content),
+    content: replaceBlock(message.content),
   });
   return { ...prompt, messages: prompt.messages.map(replaced) };
 }
@@ -51,7 +51,7 @@ function isEmbedded({ uri, text, blob }: JsonObject): boolean {
   return typeof uri === "string" && (typeof text === "string" || typeof blob === "string");
 }
 
-/** The block of a text, or the content block that the value is; undefined for other values. */
+/** A string as a text block, or the value itself if it is a content block; undefined for other values. */
 export function contentBlockOf(value: Json): ContentBlock | undefined {
   if (typeof value === "string") return text(value);
   return isContentBlock(value) ? value : undefined;

@@ -1,22 +1,16 @@
 import { createHash } from "node:crypto";
 import { jsonBlock, type Cid } from "../lib/cid.ts";
 
-/**
- * The CID of the contents of an app as a client reads them, with their media types and `_meta`; undefined where there
- * are none, or more than so many bytes of them. Contents that are neither text nor bytes do not count: nobody gets them.
- */
+/** The CID of an app's contents as clients read them; undefined if there are none, or more than `bytesMax`. */
 export function digestOfApp(contents: readonly object[], bytesMax: number): Cid | undefined {
   const read = (contents as readonly Contents[]).filter(
     ({ text, blob }) => typeof text === "string" || typeof blob === "string",
   );
-  const units = read.reduce((sum, { text, blob }) => sum + lengthOf(text) + lengthOf(blob), 0);
+  const units = read.reduce((sum, { text, blob }) => sum + byteLength(text) + byteLength(blob), 0);
   return read.length === 0 || units > bytesMax ? undefined : jsonBlock(read).cid;
 }
 
-/**
- * The digest of a file of a skill, as its list writes it, from the contents that a client reads. Undefined where two
- * clients may find different bytes in them: more than one content, text beside bytes, or base64 that is written loosely.
- */
+/** The digest of a skill's file, as its list has it; undefined if two clients may read different bytes. */
 export function digestOfFile(contents: readonly object[]): string | undefined {
   const [only, ...more] = contents as readonly Contents[];
   if (!only || more.length > 0) return undefined;
@@ -36,6 +30,6 @@ interface Contents {
   readonly blob?: unknown;
 }
 
-function lengthOf(value: unknown): number {
+function byteLength(value: unknown): number {
   return typeof value === "string" ? Buffer.byteLength(value) : 0;
 }

@@ -1,10 +1,7 @@
 import type { Cid } from "../lib/cid.ts";
 import type { JsonObject, JsonSchema } from "../lib/json.ts";
 
-/**
- * The clients' view of a server, and what a difference between two such views means for them. A leaf: it serves hosted
- * definitions and upstreams alike, so it knows neither.
- */
+/** The clients' view of a server. Serves hosted definitions and upstreams alike, so it knows neither. */
 
 /** The clients' view of a server. Its CID changes exactly when this view does. */
 export interface Contract {
@@ -13,15 +10,15 @@ export interface Contract {
   readonly resources: readonly ResourceContract[];
   readonly resourceTemplates: readonly ResourceTemplateContract[];
   readonly prompts: readonly PromptContract[];
-  /** The apps that tools name, by URI; absent where there are none. */
+  /** The apps that tools name, by URI; absent if there are none. */
   readonly apps?: readonly AppContract[];
-  /** The extensions of the protocol that it has, by their names, with its settings (2026-07-28 `capabilities.extensions`). */
+  /** The protocol extensions that it supports, by name, with their settings (2026-07-28 `capabilities.extensions`). */
   readonly extensions?: JsonObject;
-  /** By URI; absent where there are none. */
+  /** By URI; absent if there are none. */
   readonly skills?: readonly SkillContract[];
 }
 
-/** An app at a digest: the CID of the structure of its contents, with their media types and `_meta`. */
+/** An app and its digest: the CID of the structure of its contents, with their media types and `_meta`. */
 export interface AppContract {
   readonly uri: string;
   readonly cid: Cid;
@@ -89,7 +86,7 @@ export interface SkillContract {
   /** The address of its SKILL.md. */
   readonly uri: string;
   readonly frontmatter: SkillFrontmatter;
-  /** `dynamic`: only an upstream's, whose files have no lasting digests. */
+  /** `dynamic`: only for upstreams, whose files have no stable digests. */
   readonly resources: readonly SkillFile[] | "dynamic";
 }
 

@@ -4,10 +4,10 @@ export const EXTENSION_UI = "io.modelcontextprotocol/ui";
 export const EXTENSION_TASKS = "io.modelcontextprotocol/tasks";
 export const EXTENSION_SKILLS = "io.modelcontextprotocol/skills";
 
-/** Extensions of the protocol that need only what passes through Berth anyway: `_meta` and resources. */
+/** Protocol extensions that need only what Berth relays anyway: `_meta` and resources. */
 const RELAYED: readonly string[] = [EXTENSION_UI, EXTENSION_SKILLS];
 
-/** The extensions of a modern upstream that its clients are told of. */
+/** The extensions of a modern upstream that Berth announces to clients. */
 export function offeredExtensions(capabilities: JsonObject): JsonObject | undefined {
   const relayed = relayedExtensions(capabilities);
   const { extensions } = capabilities;
@@ -15,7 +15,7 @@ export function offeredExtensions(capabilities: JsonObject): JsonObject | undefi
   return { ...relayed, [EXTENSION_TASKS]: {} };
 }
 
-/** The extensions in the capabilities of one side that the other side hears of (2026-07-28 `capabilities.extensions`). */
+/** The extensions of one side that Berth announces to the other (2026-07-28 `capabilities.extensions`). */
 export function relayedExtensions({ extensions }: JsonObject): JsonObject | undefined {
   if (!isObject(extensions)) return undefined;
   const relayed = RELAYED.filter((name) => isObject(extensions[name]));

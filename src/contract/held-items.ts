@@ -1,6 +1,6 @@
 import type { Contract, PromptContract, SkillContract, ToolContract } from "./contract.ts";
 
-/** The kinds of items that are held back, each by itself, when they differ from what was approved: a model reads them. */
+/** The kinds of items that are withheld individually if they differ from their approved version: models read them. */
 export type HeldKind = "tool" | "prompt" | "skill";
 
 export type HeldItem = ToolContract | PromptContract | SkillContract;
@@ -13,7 +13,7 @@ export function itemsOf(contract: Pick<Contract, "tools" | "prompts" | "skills">
   return kind === "tool" ? contract.tools : contract.prompts;
 }
 
-/** The name or URI by which clients know an item. Items may have any further fields, so that only the kind tells which. */
+/** The name or URI that identifies an item for clients. Fields of an item do not tell its kind. */
 export function keyOf(kind: HeldKind, item: HeldItem): string {
   return kind === "skill" ? (item as SkillContract).uri : (item as ToolContract | PromptContract).name;
 }

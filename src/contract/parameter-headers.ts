@@ -1,16 +1,13 @@
 import { isObject, type JsonSchema } from "../lib/json.ts";
-import { mapsOfSchemas, placesOfSchemas } from "./subschemas.ts";
+import { schemaMapKeywords, schemaKeywords } from "./subschemas.ts";
 
-/** A mark that would make clients refuse the tool, and why. */
+/** A header name for which clients would refuse the tool, and why. */
 interface HeaderFault {
   readonly header: string;
   readonly message: string;
 }
 
-/**
- * Checks every `x-mcp-header` in a schema of arguments: each names an HTTP header in which clients repeat a value
- * (2026-07-28 `basic/transports/streamable-http`, "Custom Headers from Tool Parameters").
- */
+/** Checks each `x-mcp-header`, which names a header (2026-07-28, "Custom Headers from Tool Parameters"). */
 export function faultsOfHeaders(schema: unknown): HeaderFault[] {
   const faults: HeaderFault[] = [];
   const taken = new Set<string>();
@@ -21,16 +18,16 @@ export function faultsOfHeaders(schema: unknown): HeaderFault[] {
     for (const [keyword, value] of Object.entries(node)) {
       if (keyword === "properties" && isObject(value)) {
         for (const property of Object.values(value)) visit(property, place === "elsewhere" ? place : "property");
-      } else if (mapsOfSchemas.has(keyword) && isObject(value)) {
+      } else if (schemaMapKeywords.has(keyword) && isObject(value)) {
         for (const inner of Object.values(value)) visit(inner, "elsewhere");
-      } else if (placesOfSchemas.has(keyword)) {
+      } else if (schemaKeywords.has(keyword)) {
         for (const inner of Array.isArray(value) ? value : [value]) visit(inner, "elsewhere");
       }
     }
   };
   const check = (node: Record<string, unknown>, place: string): void => {
     const header = node[KEYWORD];
-    const fault = faultOf(header, node, place, taken);
+    const fault = findFault(header, node, place, taken);
     if (fault !== undefined) faults.push({ header: String(header), message: fault });
     taken.add(String(header).toLowerCase());
   };
@@ -40,7 +37,7 @@ export function faultsOfHeaders(schema: unknown): HeaderFault[] {
 
 const KEYWORD = "x-mcp-header";
 
-function faultOf(
+function findFault(
   header: unknown,
   { type }: Record<string, unknown>,
   place: string,
@@ -50,13 +47,13 @@ function faultOf(
     return `the header name ${JSON.stringify(header)} must be one word of letters, digits and -`;
   }
   if (taken.has(header.toLowerCase()))
-    return `the header "${header}" is named twice; upper and lower case are the same`;
+    return `the header "${header}" is named twice; header names are not case-sensitive`;
   if (place !== "property") {
     return `the header "${header}" belongs to a value inside a list, a union or a recursive type; only arguments and their properties can have one`;
   }
   if (type === "string" || type === "integer" || type === "boolean") return undefined;
   const integer = type === "number" ? "; mark it @integer if it is a whole number" : "";
-  return `the header "${header}" can carry a string, an integer or a boolean, and this is none of them${integer}`;
+  return `the header "${header}" can only carry a string, an integer or a boolean${integer}`;
 }
 
 /** An argument that clients repeat as a header of the request (2026-07-28 `basic/transports/streamable-http`). */
@@ -66,7 +63,7 @@ export interface HeaderMark {
   readonly path: readonly string[];
 }
 
-/** The marks of a tool's input schema: only those reached through `properties` alone count. */
+/** The marks of a tool's input schema. Only those reached solely through `properties` count. */
 export function headerMarks(inputSchema: JsonSchema): HeaderMark[] {
   const marks: HeaderMark[] = [];
   const walk = (schema: unknown, path: readonly string[]): void => {
@@ -84,7 +81,7 @@ export function headerMarks(inputSchema: JsonSchema): HeaderMark[] {
 
 export type Scalar = string | number | boolean;
 
-/** The arguments that go into headers; undefined for missing ones and for those that are not scalar. */
+/** The arguments that are repeated in headers; undefined for missing and non-scalar ones. */
 export function scalarsAt(args: unknown, paths: readonly (readonly string[])[]): (Scalar | undefined)[] {
   return paths.map((path) => {
     const value = path.reduce<unknown>(

@@ -1,9 +1,6 @@
 import type { JsonObject } from "../lib/json.ts";
 
-/**
- * Keys of `_meta` that two neighbours use between themselves: Berth writes its own towards each side, and believes none
- * that was meant to pass through (2026-07-28 `basic#_meta`, SEP-414 and the tasks extension).
- */
+/** Keys of `_meta` between two direct peers, never relayed (2026-07-28 `basic#_meta`, SEP-414, tasks extension). */
 const RESERVED: ReadonlySet<string> = new Set([
   "progressToken",
   "traceparent",
@@ -19,17 +16,17 @@ const RESERVED: ReadonlySet<string> = new Set([
 ]);
 const OWN_PREFIX = "dev.berth/";
 
-/** The members that pass through; undefined if all are reserved. The same object if none is. */
+/** The members to relay; undefined if all are reserved. The same object if none is. */
 export function withoutReserved(meta: JsonObject, alsoReserved?: ReadonlySet<string>): JsonObject | undefined {
   const passes = (key: string): boolean =>
     !RESERVED.has(key) && !key.startsWith(OWN_PREFIX) && alsoReserved?.has(key) !== true;
-  let [passed, left] = [0, 0];
+  let [passed, dropped] = [0, 0];
   for (const key in meta) {
     if (passes(key)) passed += 1;
-    else left += 1;
+    else dropped += 1;
   }
-  if (left === 0) return meta;
-  // A request of today's revision has reserved ones, and mostly those alone.
+  if (dropped === 0) return meta;
+  // A request of the current revision has reserved keys, and usually only those.
   if (passed === 0) return undefined;
   return Object.fromEntries(Object.entries(meta).filter(([key]) => passes(key)));
 }

@@ -4,116 +4,122 @@ import type { ToolContract } from "./contract.ts";
 /** The parts of a tool that its signature needs: the tool as clients see it, or as it was discovered. */
 export type Callable = Pick<ToolContract, "name" | "inputSchema"> & { readonly outputSchema?: JsonSchema | null };
 
-/**
- * A tool as a TypeScript-like signature, readable for authors and models. With `width`, a longer signature is broken
- * into one line for each parameter. Long types are cut.
- */
+/** Renders a tool as a TypeScript-like signature, with one line per parameter if it is longer than `width`. */
 export function signatureOf({ name, inputSchema, outputSchema }: Callable, width = Infinity): string {
   const { properties, required } = inputSchema;
-  const room: Room = { units: SIGNATURE_UNITS_MAX };
-  const needed = new Set(Array.isArray(required) ? required : []);
+  const budget: Budget = { units: SIGNATURE_UNITS_MAX };
+  const requiredNames = new Set(Array.isArray(required) ? required : []);
   const parameters: string[] = [];
   for (const [name, schema] of Object.entries(isObject(properties) ? properties : {})) {
-    if (room.units <= 0) {
+    if (budget.units <= 0) {
       parameters.push(MORE);
       break;
     }
-    const type = textOf(schema, 0, room);
-    const fallback = isObject(schema) && "default" in schema ? ` = ${literalText(schema["default"], room)}` : "";
-    const optional = !needed.has(name) && fallback === "" ? "?" : "";
-    parameters.push(`${within(name, room)}${optional}: ${type}${fallback}`);
+    const type = renderType(schema, 0, budget);
+    const fallback = isObject(schema) && "default" in schema ? ` = ${renderLiteral(schema["default"], budget)}` : "";
+    const optional = !requiredNames.has(name) && fallback === "" ? "?" : "";
+    parameters.push(`${fit(name, budget)}${optional}: ${type}${fallback}`);
   }
-  const result = outputSchema == null ? "" : `: ${textOf(outputSchema, 0, room)}`;
+  const result = outputSchema == null ? "" : `: ${renderType(outputSchema, 0, budget)}`;
   const line = `${name}(${parameters.join(", ")})${result}`;
   if (line.length <= width || parameters.length === 0) return line;
   return `${name}(\n${parameters.map((parameter) => `  ${parameter},\n`).join("")})${result}`;
 }
 
-/** A schema as a type on one line; a long one is cut. */
+/** A schema as a type on one line, shortened if it is long. */
 export function typeText(schema: unknown): string {
-  return textOf(schema, 0, { units: TYPE_UNITS_MAX });
+  return renderType(schema, 0, { units: TYPE_UNITS_MAX });
 }
 
-/** The space left. A schema of one kilobyte can describe more types than fit in memory. */
-interface Room {
+/** The remaining length. A schema of one kilobyte can describe more types than fit in memory. */
+interface Budget {
   units: number;
 }
 
 const SIGNATURE_UNITS_MAX = 64 * 1024;
 const TYPE_UNITS_MAX = 2_048;
-/** The nesting of lists and alternatives; objects show less. */
+/** The maximum nesting of lists and alternatives; objects are shortened earlier. */
 const DEPTH_MAX = 64;
 const MORE = "…";
 
-function textOf(schema: unknown, depth: number, room: Room): string {
-  if (room.units <= 0 || depth > DEPTH_MAX) return MORE;
-  if (!isObject(schema)) return within(schema === false ? "never" : "unknown", room);
-  if (typeof schema["$ref"] === "string") return within(schema["$ref"].split("/").at(-1)!, room);
-  if ("const" in schema) return literalText(schema["const"], room);
+function renderType(schema: unknown, depth: number, budget: Budget): string {
+  if (budget.units <= 0 || depth > DEPTH_MAX) return MORE;
+  if (!isObject(schema)) return fit(schema === false ? "never" : "unknown", budget);
+  if (typeof schema["$ref"] === "string") return fit(schema["$ref"].split("/").at(-1)!, budget);
+  if ("const" in schema) return renderLiteral(schema["const"], budget);
   const { enum: values, anyOf, type } = schema;
-  if (Array.isArray(values)) return joined(values, " | ", room, (value) => literalText(value, room));
-  if (Array.isArray(anyOf)) return joined(anyOf, " | ", room, (one) => textOf(one, depth + 1, room));
-  if (!Array.isArray(type)) return textOfType(type, schema, depth, room);
+  if (Array.isArray(values)) return joinWithin(values, " | ", budget, (value) => renderLiteral(value, budget));
+  if (Array.isArray(anyOf)) return joinWithin(anyOf, " | ", budget, (one) => renderType(one, depth + 1, budget));
+  if (!Array.isArray(type)) return renderNamedType(type, schema, depth, budget);
   const types = [...new Set(type)].slice(0, TYPES_MAX);
-  return joined(types, " | ", room, (one) => textOfType(one, schema, depth, room));
+  return joinWithin(types, " | ", budget, (one) => renderNamedType(one, schema, depth, budget));
 }
 
 /** The number of types in JSON Schema. */
 const TYPES_MAX = 7;
 
-function textOfType(type: unknown, schema: JsonSchema, depth: number, room: Room): string {
-  if (type === "array") return arrayText(schema, depth, room);
-  if (type === "object") return objectText(schema, depth, room);
-  if (type === "string" && schema["format"] === "date-time") return within("Date", room);
-  return within(typeof type === "string" ? type : "unknown", room);
+function renderNamedType(type: unknown, schema: JsonSchema, depth: number, budget: Budget): string {
+  if (type === "array") return renderArray(schema, depth, budget);
+  if (type === "object") return renderObject(schema, depth, budget);
+  if (type === "string" && schema["format"] === "date-time") return fit("Date", budget);
+  return fit(typeof type === "string" ? type : "unknown", budget);
 }
 
-function arrayText({ prefixItems, items }: JsonSchema, depth: number, room: Room): string {
+function renderArray({ prefixItems, items }: JsonSchema, depth: number, budget: Budget): string {
   const fixed = Array.isArray(prefixItems)
-    ? joined(prefixItems, ", ", room, (item) => textOf(item, depth + 1, room))
+    ? joinWithin(prefixItems, ", ", budget, (item) => renderType(item, depth + 1, budget))
     : undefined;
-  const rest = items === undefined || items === false ? "" : textOf(items, depth + 1, room);
+  const rest = items === undefined || items === false ? "" : renderType(items, depth + 1, budget);
   if (fixed === undefined) return /[ |]/.test(rest) ? `(${rest})[]` : `${rest || "unknown"}[]`;
   return `[${[fixed, ...(rest ? [`...${rest}[]`] : [])].filter(Boolean).join(", ")}]`;
 }
 
-function objectText({ properties, required, additionalProperties }: JsonSchema, depth: number, room: Room): string {
-  if (depth > 2) return within("{ … }", room);
-  const needed = new Set(Array.isArray(required) ? required : []);
+function renderObject(
+  { properties, required, additionalProperties }: JsonSchema,
+  depth: number,
+  budget: Budget,
+): string {
+  if (depth > 2) return fit("{ … }", budget);
+  const requiredNames = new Set(Array.isArray(required) ? required : []);
   const members = Object.entries(isObject(properties) ? properties : {});
-  let parts = joined(members, "; ", room, ([name, schema]) => {
-    const mark = needed.has(name) ? "" : "?";
-    return `${within(name, room)}${mark}: ${textOf(schema, depth + 1, room)}`;
+  let parts = joinWithin(members, "; ", budget, ([name, schema]) => {
+    const mark = requiredNames.has(name) ? "" : "?";
+    return `${fit(name, budget)}${mark}: ${renderType(schema, depth + 1, budget)}`;
   });
   if (isObject(additionalProperties)) {
-    parts += `${parts && "; "}[key: string]: ${textOf(additionalProperties, depth + 1, room)}`;
+    parts += `${parts && "; "}[key: string]: ${renderType(additionalProperties, depth + 1, budget)}`;
   }
   return parts === "" ? "object" : `{ ${parts} }`;
 }
 
-/** Joins as many items as there is room for. */
-function joined<Item>(items: readonly Item[], separator: string, room: Room, write: (item: Item) => string): string {
+/** Joins as many items as fit. */
+function joinWithin<Item>(
+  items: readonly Item[],
+  separator: string,
+  budget: Budget,
+  render: (item: Item) => string,
+): string {
   const texts: string[] = [];
   for (const item of items) {
-    if (room.units <= 0) {
+    if (budget.units <= 0) {
       texts.push(MORE);
       break;
     }
-    room.units -= separator.length;
-    texts.push(write(item));
+    budget.units -= separator.length;
+    texts.push(render(item));
   }
   return texts.join(separator);
 }
 
-function literalText(value: unknown, room: Room): string {
-  // Cut first: the rest of a long text need not be written.
-  const shown = typeof value === "string" ? value.slice(0, Math.max(room.units, 0) + 1) : value;
-  return within(isObject(shown) || Array.isArray(shown) ? jsonText(shown) : JSON.stringify(shown), room);
+function renderLiteral(value: unknown, budget: Budget): string {
+  // Shortened first, so that the rest of a long text is not serialized.
+  const shortened = typeof value === "string" ? value.slice(0, Math.max(budget.units, 0) + 1) : value;
+  return fit(isObject(shortened) || Array.isArray(shortened) ? jsonText(shortened) : JSON.stringify(shortened), budget);
 }
 
-function within(text: string, room: Room): string {
-  const fits = text.length <= room.units;
-  const shown = fits ? text : `${text.slice(0, Math.max(room.units, 0))}${MORE}`;
-  room.units -= text.length;
-  return shown;
+function fit(text: string, budget: Budget): string {
+  const fits = text.length <= budget.units;
+  const shortened = fits ? text : `${text.slice(0, Math.max(budget.units, 0))}${MORE}`;
+  budget.units -= text.length;
+  return shortened;
 }

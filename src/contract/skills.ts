@@ -4,38 +4,36 @@ import { percentDecoded } from "../lib/percent-decoded.ts";
 import type { Contract, ResourceContract, SkillContract } from "./contract.ts";
 import { EXTENSION_SKILLS } from "./extensions.ts";
 
-/**
- * Skills as clients see them (SEP-2640, `io.modelcontextprotocol/skills`), and the folders that their files are in.
- */
+/** Skills as clients see them (SEP-2640, `io.modelcontextprotocol/skills`), and the folders of their files. */
 
-/** Declared by a server that has skills of its own. */
+/** The capability of a server that has its own skills. */
 export const SKILLS_OFFERED: JsonObject = { [EXTENSION_SKILLS]: { directoryRead: true } };
 
-/** The resource that a SKILL.md is to clients that know no skills. */
+/** A SKILL.md as a resource, for clients that do not support skills. */
 export function skillResource({ uri, frontmatter: { name, description } }: SkillContract): ResourceContract {
   return { uri, name, description, mimeType: "text/markdown" };
 }
 
-/** The folders that the files of skills are in, by URI without a slash at its end, with what is directly in each. */
+/** The folders that contain the files of skills, by URI without a trailing slash, with the direct children of each. */
 export function skillFolders({
   skills = [],
 }: Pick<Contract, "skills">): ReadonlyMap<string, readonly ResourceContract[]> {
   const folders = new Map<string, Map<string, ResourceContract>>();
   const put = (child: ResourceContract): void => {
-    const folder = folderOf(child.uri);
+    const folder = parentFolder(child.uri);
     if (folder === undefined) return;
-    const known = folders.get(folder);
-    if (known) known.set(child.uri, child);
+    const children = folders.get(folder);
+    if (children) children.set(child.uri, child);
     else {
       folders.set(folder, new Map([[child.uri, child]]));
-      put({ uri: folder, name: nameIn(folder), mimeType: FOLDER_TYPE });
+      put({ uri: folder, name: fileName(folder), mimeType: FOLDER_TYPE });
     }
   };
   for (const skill of skills) {
     if (skill.resources === "dynamic") continue;
     for (const { uri, size } of skill.resources) {
       const mimeType = mediaTypeOf(uri);
-      put({ uri, name: nameIn(uri), ...(mimeType !== undefined && { mimeType }), size });
+      put({ uri, name: fileName(uri), ...(mimeType !== undefined && { mimeType }), size });
     }
     put(skillResource(skill));
   }
@@ -47,26 +45,26 @@ export function skillUris({ skills = [] }: Pick<Contract, "skills">): string[] {
   return skills.flatMap(({ uri, resources }) => (resources === "dynamic" ? [uri] : resources.map((file) => file.uri)));
 }
 
-/** Finds the skills in whose folder a URI is, the innermost first. A file need not be listed for that. */
+/** Finds the skills whose folder contains a URI, innermost first. The file need not be listed. */
 export function skillFinder(skills: readonly SkillContract[]): (uri: string) => readonly SkillContract[] {
   const byFolder = new Map(skills.map((skill) => [skill.uri.slice(0, -"/SKILL.md".length), skill]));
-  // Whatever the URI, it is compared once with each length that a folder has.
+  // Whatever the URI, it is compared once per length of a folder's URI.
   const lengths = [...new Set([...byFolder.keys()].map(({ length }) => length))].sort((one, other) => other - one);
   return (uri) => lengths.flatMap((length) => (uri[length] === "/" ? (byFolder.get(uri.slice(0, length)) ?? []) : []));
 }
 
 const FOLDER_TYPE = "inode/directory";
 
-/** Undefined for a URI that has nothing above it but its scheme. */
-function folderOf(uri: string): string | undefined {
+/** Undefined for a URI with nothing above it but its scheme. */
+function parentFolder(uri: string): string | undefined {
   return /^([a-z][a-z0-9+.-]*:\/\/[^/].*)\/[^/]+$/is.exec(uri)?.[1];
 }
 
-function nameIn(uri: string): string {
+function fileName(uri: string): string {
   return percentDecoded(uri.slice(uri.lastIndexOf("/") + 1));
 }
 
-/** Why hosts must refuse an entry, as the end of "it is left out: …"; undefined for a sound one. */
+/** Why hosts must refuse an entry, as the end of "it is left out: …"; undefined for a valid one. */
 export function faultOfSkill(entry: unknown): string | undefined {
   if (!isObject(entry) || typeof entry["uri"] !== "string") return "it has no URI";
   const { uri, frontmatter, resources } = entry;
@@ -94,5 +92,5 @@ export function faultOfSkill(entry: unknown): string | undefined {
     : "its SKILL.md is not among its files";
 }
 
-/** Every host takes so many, and no server should have more (SEP-2640). */
+/** The number that every host accepts, and that no server should exceed (SEP-2640). */
 const SKILL_FILES_MAX = 512;

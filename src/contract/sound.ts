@@ -5,15 +5,12 @@ import { faultsOfHeaders } from "./parameter-headers.ts";
 import { faultOfSkill } from "./skills.ts";
 import { mapMembers, mapSchemas } from "./subschemas.ts";
 
-/**
- * Cleans what upstreams list, whether received now or stored: values of a type that the protocol does not allow are
- * left out, so that no reader of a contract meets them. A sound value stays the same object.
- */
+/** Sanitizes what upstreams list: removes values of the wrong type. A valid value stays the same object. */
 
 export type ListedKind = "tool" | "resource" | "template" | "prompt";
 
-/** Called for each field that is left out, in the words of "its … is not …". */
-type LeftOut = (field: string, type: string) => void;
+/** Called for each field that is removed, with the words of "its … is not …". */
+type OnRemoved = (field: string, type: string) => void;
 
 interface FieldType {
   readonly is: (value: unknown) => boolean;
@@ -51,86 +48,84 @@ const HINTS: Fields = {
 const ARGUMENT: Fields = { title: TEXT, description: TEXT };
 const ROOT: Fields = { $schema: TEXT, properties: OBJECT, required: TEXTS };
 
-/** The known fields of an entry with their types checked; its caller checks the key and `inputSchema`. */
+/** The known fields of a listed item with valid types; the caller checks the key and `inputSchema`. */
 export function soundFields(
   kind: ListedKind,
-  entry: Record<string, unknown>,
-  leftOut: LeftOut = () => {},
+  item: Record<string, unknown>,
+  onRemoved: OnRemoved = () => {},
 ): Record<string, unknown> {
-  const sound = ofTypes(entry, FIELDS[kind], leftOut);
-  if (kind !== "tool") return sound;
-  return mapMembers(sound, (value, key) => {
+  const valid = removeInvalid(item, FIELDS[kind], onRemoved);
+  if (kind !== "tool") return valid;
+  return mapMembers(valid, (value, key) => {
     if (!isObject(value)) return value;
-    const inside: LeftOut = (field, type) => leftOut(`${key}.${field}`, type);
-    if (key === "annotations") return ofTypes(value, HINTS, inside);
-    return key === "inputSchema" || key === "outputSchema" ? soundSchema(value, inside) : value;
+    const inside: OnRemoved = (field, type) => onRemoved(`${key}.${field}`, type);
+    if (key === "annotations") return removeInvalid(value, HINTS, inside);
+    return key === "inputSchema" || key === "outputSchema" ? sanitizeSchema(value, inside) : value;
   });
 }
 
-/**
- * Many servers write null for what they leave out. Clients refuse the whole list for such a schema, and for a wrong
- * `$schema`, `properties` or `required` at its root.
- */
-function soundSchema(schema: JsonSchema, leftOut: LeftOut): JsonSchema {
+/** Many servers write null for what they omit, for which clients refuse the whole list. */
+function sanitizeSchema(schema: JsonSchema, onRemoved: OnRemoved): JsonSchema {
   const withoutNulls = (node: unknown): unknown => {
     if (node === null) {
-      leftOut("subschema", "allowed to be null");
+      onRemoved("subschema", "allowed to be null");
       return {};
     }
     if (!isObject(node)) return node;
-    const sound = Object.entries(node).filter(([keyword, value]) => {
+    const valid = Object.entries(node).filter(([keyword, value]) => {
       if (value !== null || MAY_BE_NULL.test(keyword)) return true;
-      leftOut(keyword, "allowed to be null");
+      onRemoved(keyword, "allowed to be null");
       return false;
     });
-    return sound.length === Object.keys(node).length ? node : Object.fromEntries(sound);
+    return valid.length === Object.keys(node).length ? node : Object.fromEntries(valid);
   };
-  return ofTypes(mapSchemas(schema, withoutNulls) as JsonSchema, ROOT, leftOut);
+  return removeInvalid(mapSchemas(schema, withoutNulls) as JsonSchema, ROOT, onRemoved);
 }
 
-/** Keywords that hold any value, and extensions of unknown meaning. */
+/** Keywords that may have any value, and extensions of unknown meaning. */
 const MAY_BE_NULL = /^(?:const|default|example|x-(?!mcp-header$).*)$/s;
 
 /** The arguments of a prompt that have a name. */
-export function soundArguments(args: readonly unknown[], leftOut: LeftOut = () => {}): PromptArgument[] {
+export function soundArguments(args: readonly unknown[], onRemoved: OnRemoved = () => {}): PromptArgument[] {
   return args.flatMap((argument): PromptArgument[] => {
     if (!isObject(argument) || !isText(argument["name"])) return [];
     const { name, required } = argument;
-    const sound = ofTypes(argument, ARGUMENT, (field, type) => leftOut(`argument "${name}"'s ${field}`, type));
-    const isSound = required === undefined || typeof required === "boolean";
-    return [isSound ? (sound as unknown as PromptArgument) : { ...sound, name, required: false }];
+    const valid = removeInvalid(argument, ARGUMENT, (field, type) => onRemoved(`argument "${name}"'s ${field}`, type));
+    const isValid = required === undefined || typeof required === "boolean";
+    return [isValid ? (valid as unknown as PromptArgument) : { ...valid, name, required: false }];
   });
 }
 
-/** True for a valid name or URI of an entry. */
+/** True for a valid name or URI of a listed item. */
 export function isKey(value: unknown): value is string {
   return isText(value) && value !== "" && !HALF_PAIR.test(value);
 }
 
-/** Half of a surrogate pair, which no URI can hold. */
+/** Half of a surrogate pair, which no URI can contain. */
 const HALF_PAIR = /\p{Cs}/u;
 
-/** A stored contract; undefined if it is not one. Other calls get their turn meanwhile. */
+/** Sanitizes a stored contract; undefined if it is not one. Yields to the event loop. */
 export async function soundContract(value: unknown): Promise<Contract | undefined> {
   if (!isObject(value) || !Array.isArray(value["tools"])) return undefined;
   const { description, extensions } = value;
   const lists = {
-    tools: await soundItems("tool", "name", value["tools"]),
-    resources: await soundItems("resource", "uri", value["resources"]),
-    resourceTemplates: await soundItems("template", "uriTemplate", value["resourceTemplates"]),
-    prompts: await soundItems("prompt", "name", value["prompts"]),
+    tools: await sanitizeItems("tool", "name", value["tools"]),
+    resources: await sanitizeItems("resource", "uri", value["resources"]),
+    resourceTemplates: await sanitizeItems("template", "uriTemplate", value["resourceTemplates"]),
+    prompts: await sanitizeItems("prompt", "name", value["prompts"]),
     ...(value["skills"] !== undefined && {
-      skills: await soundList(value["skills"], (skill) => (faultOfSkill(skill) === undefined ? skill : undefined)),
+      skills: await sanitizeList(value["skills"], (skill) => (faultOfSkill(skill) === undefined ? skill : undefined)),
     }),
     ...(value["apps"] !== undefined && {
-      apps: await soundList(value["apps"], (app) =>
+      apps: await sanitizeList(value["apps"], (app) =>
         isObject(app) && isKey(app["uri"]) && isText(app["cid"]) ? app : undefined,
       ),
     }),
   };
-  const isSound = Object.entries(lists).every(([list, items]) => items === value[list]);
-  const isTold = description === undefined || isText(description);
-  if (isSound && isTold && (extensions === undefined || isObject(extensions))) return value as unknown as Contract;
+  const isUnchanged = Object.entries(lists).every(([list, items]) => items === value[list]);
+  const hasValidDescription = description === undefined || isText(description);
+  if (isUnchanged && hasValidDescription && (extensions === undefined || isObject(extensions)))
+    return value as unknown as Contract;
   return {
     ...(isText(description) && { description }),
     ...lists,
@@ -138,50 +133,50 @@ export async function soundContract(value: unknown): Promise<Contract | undefine
   } as unknown as Contract;
 }
 
-function soundItems(kind: ListedKind, key: string, items: unknown): Promise<unknown> {
-  return soundList(items, (item) => {
+function sanitizeItems(kind: ListedKind, key: string, items: unknown): Promise<unknown> {
+  return sanitizeList(items, (item) => {
     if (!isObject(item) || !isKey(item[key])) return undefined;
     const { inputSchema } = item;
     if (kind === "tool" && (!isObject(inputSchema) || faultsOfHeaders(inputSchema).length > 0)) return undefined;
-    return soundItem(kind, isText(item["name"]) ? item : { ...item, name: item[key] });
+    return sanitizeItem(kind, isText(item["name"]) ? item : { ...item, name: item[key] });
   });
 }
 
-/** The items that `soundOf` gives, without undefined ones; the same list if they are its own. */
-async function soundList(items: unknown, soundOf: (item: unknown) => unknown): Promise<unknown> {
+/** The defined results of `sanitize` for the items; the same list if it changes none. */
+async function sanitizeList(items: unknown, sanitize: (item: unknown) => unknown): Promise<unknown> {
   if (!Array.isArray(items)) return [];
-  const takeTurns = turnTaker();
-  const sound: unknown[] = [];
+  const yieldToLoop = turnTaker();
+  const valid: unknown[] = [];
   for (const item of items as unknown[]) {
-    await takeTurns();
-    const own = soundOf(item);
-    if (own !== undefined) sound.push(own);
+    await yieldToLoop();
+    const result = sanitize(item);
+    if (result !== undefined) valid.push(result);
   }
-  return isSameList(items, sound) ? items : sound;
+  return isSameList(items, valid) ? items : valid;
 }
 
-function soundItem(kind: ListedKind, item: Record<string, unknown>): Record<string, unknown> {
-  const sound = soundFields(kind, item);
-  const args = sound["arguments"];
-  if (kind !== "prompt" || args === undefined) return sound;
-  const soundArgs = soundArguments(Array.isArray(args) ? (args as unknown[]) : []);
-  return isSameList(args, soundArgs) ? sound : { ...sound, arguments: soundArgs };
+function sanitizeItem(kind: ListedKind, item: Record<string, unknown>): Record<string, unknown> {
+  const valid = soundFields(kind, item);
+  const args = valid["arguments"];
+  if (kind !== "prompt" || args === undefined) return valid;
+  const validArgs = soundArguments(Array.isArray(args) ? (args as unknown[]) : []);
+  return isSameList(args, validArgs) ? valid : { ...valid, arguments: validArgs };
 }
 
 function isSameList(list: unknown, other: readonly unknown[]): boolean {
   return Array.isArray(list) && list.length === other.length && other.every((item, at) => item === list[at]);
 }
 
-/** Drops fields of the wrong type; returns the same object if there are none. */
-function ofTypes(object: Record<string, unknown>, fields: Fields, leftOut: LeftOut): Record<string, unknown> {
-  let sound = object;
+/** Removes fields of the wrong type; returns the same object if there are none. */
+function removeInvalid(object: Record<string, unknown>, fields: Fields, onRemoved: OnRemoved): Record<string, unknown> {
+  let valid = object;
   for (const [field, { is, name }] of Object.entries(fields)) {
     if (object[field] === undefined || is(object[field])) continue;
-    if (sound === object) sound = { ...object };
-    delete sound[field];
-    leftOut(field, name);
+    if (valid === object) valid = { ...object };
+    delete valid[field];
+    onRemoved(field, name);
   }
-  return sound;
+  return valid;
 }
 
 function isText(value: unknown): value is string {

@@ -4,12 +4,12 @@ import { mapMembers, mapSchemas } from "./subschemas.ts";
 
 /**
  * Some servers compute defaults and examples when they start, such as today's date. Two versions of an item with equal
- * stable forms differ only there, and only in values that carry no instruction and lead nowhere: dates, times and
+ * stable forms differ only there, and only in values that cannot contain an instruction or an address: dates, times and
  * numbers. An item without such values is its own stable form.
  */
 export function stableForm<Item extends HeldItem>(item: Item): Item {
-  const known = forms.get(item);
-  if (known) return known as Item;
+  const cached = forms.get(item);
+  if (cached) return cached as Item;
   const form = mapMembers(item, (value, field) => (SCHEMAS.has(field) ? mapSchemas(value, stableSchema) : value));
   forms.set(item, form);
   return form;
@@ -29,7 +29,7 @@ function stableValue(value: unknown): unknown {
   return typeof value === "object" && value !== null ? mapMembers(value, stableValue) : value;
 }
 
-/** ISO 8601 and RFC 3339, with a space for `T`, too. Digits alone may be an address or an account. */
+/** ISO 8601 and RFC 3339, also with a space instead of `T`. Digits alone may be an address or an account. */
 const DATE_OR_TIME = dateOrTime();
 
 function dateOrTime(): RegExp {

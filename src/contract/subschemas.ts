@@ -1,12 +1,12 @@
 import { isObject, NESTING_MAX } from "../lib/json.ts";
 
-/** Keywords of JSON Schema whose values are schemas by name. */
-export const mapsOfSchemas: ReadonlySet<string> = new Set(
+/** Keywords of JSON Schema whose values map names to schemas. */
+export const schemaMapKeywords: ReadonlySet<string> = new Set(
   "properties $defs definitions patternProperties dependentSchemas".split(" "),
 );
 
 /** Keywords of JSON Schema whose value is a schema, or a list of schemas. */
-export const placesOfSchemas: ReadonlySet<string> = new Set(
+export const schemaKeywords: ReadonlySet<string> = new Set(
   (
     "allOf anyOf oneOf not if then else items prefixItems contains additionalProperties additionalItems propertyNames " +
     "unevaluatedItems unevaluatedProperties contentSchema"
@@ -19,8 +19,8 @@ export function mapSchemas(schema: unknown, change: (schema: unknown) => unknown
   if (!isObject(changed) || levels === 0) return changed;
   const inner = (value: unknown): unknown => mapSchemas(value, change, levels - 1);
   return mapMembers(changed, (value, keyword) => {
-    if (mapsOfSchemas.has(keyword)) return isObject(value) ? mapMembers(value, inner) : value;
-    if (!placesOfSchemas.has(keyword)) return value;
+    if (schemaMapKeywords.has(keyword)) return isObject(value) ? mapMembers(value, inner) : value;
+    if (!schemaKeywords.has(keyword)) return value;
     return Array.isArray(value) ? mapMembers(value, inner) : inner(value);
   });
 }

@@ -11,22 +11,22 @@ import {
   type Discovery,
   type SchemaRequest,
 } from "./discovery.ts";
-import { importsIn, VALIBOT_CONVERTER } from "./files/imports.ts";
+import { parseImports, VALIBOT_CONVERTER } from "./files/imports.ts";
 import { isCode, isDeclarations } from "./files/resolve.ts";
 import { isSkillFile } from "./files/skill-files.ts";
 import type { PackageFiles } from "./packages/package-files.ts";
 import { discoverShell } from "./shell/shell.ts";
-import { readDescribed, undescribed } from "./typescript/described-schemas.ts";
-import type { BegunDiscovery } from "./typescript/discover.ts";
+import { readDescribed, unavailableSchemas } from "./typescript/described-schemas.ts";
+import type { FirstPass } from "./typescript/discover.ts";
 import { HANDLERS } from "./typescript/handlers.ts";
 
-/** Everything the compiler's child does with a definition. `discover` leaves out the bundle, and tells apart what is wrong with it. */
+/** The tasks of the compiler child. `discover` returns no bundle, and the problems of bundling separately. */
 export type CompileTask = "compile" | "discover";
 
 /**
- * Discovery and bundling of one definition, in this process. An import that cannot be bundled leaves no bundle, and
- * nothing of the definition can then run; the tools that its types describe are still told. Of its problems no more leave
- * this process than are ever shown. `packages` are those that it reaches, or why they cannot be used.
+ * Discovers and bundles one definition in this process. If an import cannot be bundled, there is no bundle and nothing
+ * of the definition can run; the tools that its types describe are still returned. Returns no more problems than are
+ * ever displayed. `packages` are the packages it reaches, or why they cannot be used.
  */
 export async function compileDefinition(
   task: CompileTask,
@@ -36,47 +36,47 @@ export async function compileDefinition(
   describe?: DescribeSchemas,
 ): Promise<Compiled & Bundling> {
   if (typeof packages === "string") {
-    const problem: Problem = { code: "package-refused", message: sentence(packages), severity: "error" };
-    return { ...nothingFound, problems: [{ ...problem, file: source.entry, ...importNamedIn(packages, source) }] };
+    const problem: Problem = { code: "package-refused", message: toSentence(packages), severity: "error" };
+    return { ...nothingFound, problems: [{ ...problem, file: source.entry, ...locateImport(packages, source) }] };
   }
   const program = withoutSkillCode(source);
-  const begun = await beginAll(program, packages);
-  const asked = begun.schemas?.request;
-  if (!asked && begun.discovery.problems.some(({ code }) => UNBUNDLED.has(code))) {
-    const found = await withSkills(source, begun.discovery);
-    return { ...found, problems: shortProblems(found.problems) };
+  const firstPass = await startDiscovery(program, packages);
+  const schemaRequest = firstPass.schemas?.request;
+  if (!schemaRequest && firstPass.discovery.problems.some(({ code }) => UNBUNDLED.has(code))) {
+    const discovery = await withSkills(source, firstPass.discovery);
+    return { ...discovery, problems: shortProblems(discovery.problems) };
   }
-  const request = asked && { ...asked, handlers: HANDLERS, converters: convertersIn(source) };
+  const request = schemaRequest && { ...schemaRequest, handlers: HANDLERS, converters: convertersIn(source) };
   const bundled = await bundleDefinition(
-    request ? withSchemas(program, begun, request) : program,
+    request ? withSchemas(program, firstPass, request) : program,
     bundleBytes,
     packages,
   );
-  const found = await withSkills(
+  const discovery = await withSkills(
     source,
-    request ? await findBySchemas(begun, request, bundled, describe) : begun.discovery,
+    request ? await completeWithSchemas(firstPass, request, bundled, describe) : firstPass.discovery,
   );
   if (task === "discover") {
-    const bundling = distinctProblems([...found.problems, ...bundled.problems]).slice(
-      distinctProblems(found.problems).length,
+    const bundling = distinctProblems([...discovery.problems, ...bundled.problems]).slice(
+      distinctProblems(discovery.problems).length,
     );
-    return { ...found, problems: shortProblems(found.problems), bundling: shortProblems(bundling) };
+    return { ...discovery, problems: shortProblems(discovery.problems), bundling: shortProblems(bundling) };
   }
   return {
-    ...found,
-    problems: shortProblems(distinctProblems([...found.problems, ...bundled.problems])),
+    ...discovery,
+    problems: shortProblems(distinctProblems([...discovery.problems, ...bundled.problems])),
     ...(bundled.bundle === undefined ? {} : { bundle: bundled.bundle }),
     ...(bundled.packages && { packages: bundled.packages }),
   };
 }
 
-/** The place of the import of a package that a text names as `name@version`. */
-function importNamedIn(text: string, { files }: DefinitionSource): Partial<Problem> {
+/** The position of the import of the package that `text` names as `name@version`. */
+function locateImport(text: string, { files }: DefinitionSource): Partial<Problem> {
   for (const [file, code] of Object.entries(files).filter(([name]) => isCode(name))) {
-    const found = importsIn(code).find(({ specifier }) => text.includes(` ${packageName(specifier)}@`));
-    if (!found) continue;
-    const { line, column, lineText } = positionAt(code, found.offset);
-    return { file, line, column, frame: codeFrame(lineText, line, column, found.specifier.length + 2) };
+    const match = parseImports(code).find(({ specifier }) => text.includes(` ${packageName(specifier)}@`));
+    if (!match) continue;
+    const { line, column, lineText } = positionAt(code, match.offset);
+    return { file, line, column, frame: codeFrame(lineText, line, column, match.specifier.length + 2) };
   }
   return {};
 }
@@ -89,13 +89,10 @@ const UNBUNDLED: ReadonlySet<string> = new Set([
   "too-many-declarations",
 ]);
 
-/**
- * The definition with the exports by which its schemas can be evaluated, and those of its packages that do so for
- * libraries whose schemas do not describe themselves.
- */
+/** Adds the exports by which its schemas can be evaluated, and converters for those that cannot describe themselves. */
 function withSchemas(
   source: DefinitionSource,
-  { schemas }: BegunDiscovery,
+  { schemas }: FirstPass,
   { converters }: SchemaRequest,
 ): DefinitionSource {
   const { entry } = source;
@@ -107,19 +104,19 @@ function withSchemas(
   return { ...source, files };
 }
 
-/** From 4.2 on zod's schemas describe themselves, but for those of zod/mini; before 3.25 nothing does. */
+/** Schemas of zod 4.2 and later describe themselves, except for zod/mini; before 3.25, nothing describes them. */
 function convertersIn({ files, packages }: DefinitionSource): SchemaRequest["converters"] {
-  const { zod, ...others } = packages?.dependencies ?? {};
+  const { zod, ...otherPackages } = packages?.dependencies ?? {};
   const isOldZod = zod !== undefined && /^(?:3\.(?:2[5-9]|[3-9]\d)|4\.[01])\./.test(zod);
   const isMini =
     zod !== undefined && Object.values(files).some((text) => /["']zod\/(?:v4[/-])?(?:mini|core)\b/.test(text));
   return {
     ...((isOldZod || isMini) && { zod: "__berth_zod" }),
-    ...(VALIBOT_CONVERTER in others && { valibot: "__berth_valibot" }),
+    ...(VALIBOT_CONVERTER in otherPackages && { valibot: "__berth_valibot" }),
   };
 }
 
-/** Scripts of skills are for the hosts of clients: no part of the program, and of other rules. Their texts can be imported. */
+/** Scripts of skills run on the hosts of clients: they are not part of the program, but can be imported as text. */
 function withoutSkillCode(source: DefinitionSource): DefinitionSource {
   const files = Object.entries(source.files).filter(
     ([path]) => !(isSkillFile(path) && (isCode(path) || isDeclarations(path))),
@@ -127,36 +124,36 @@ function withoutSkillCode(source: DefinitionSource): DefinitionSource {
   return { ...source, files: Object.fromEntries(files) };
 }
 
-/** The reader of YAML is loaded for what needs it. */
-async function withSkills(source: DefinitionSource, found: Discovery): Promise<Discovery> {
-  if (!Object.keys(source.files).some(isSkillFile)) return found;
+/** Loads the YAML reader only if it is needed. */
+async function withSkills(source: DefinitionSource, discovery: Discovery): Promise<Discovery> {
+  if (!Object.keys(source.files).some(isSkillFile)) return discovery;
   const { findSkills } = await import("./assets/skills.ts");
   const { skills, problems } = findSkills(source);
-  return { ...found, problems: [...found.problems, ...problems], ...(skills.length > 0 && { skills }) };
+  return { ...discovery, problems: [...discovery.problems, ...problems], ...(skills.length > 0 && { skills }) };
 }
 
-/** The checker is loaded for what needs it. */
-async function beginAll(source: DefinitionSource, packages: PackageFiles | undefined): Promise<BegunDiscovery> {
+/** Loads the type checker only if it is needed. */
+async function startDiscovery(source: DefinitionSource, packages: PackageFiles | undefined): Promise<FirstPass> {
   if (source.language === "shell") return { discovery: discoverShell(source) };
   const { beginDiscovery } = await import("./typescript/discover.ts");
   return beginDiscovery(source, packages);
 }
 
-/** The discovery with evaluated schemas. */
-async function findBySchemas(
-  { find, discovery }: BegunDiscovery,
+/** Completes the discovery with evaluated schemas. */
+async function completeWithSchemas(
+  { complete, discovery }: FirstPass,
   request: SchemaRequest,
   { bundle, problems }: Pick<Compiled, "bundle" | "problems">,
   describe: DescribeSchemas = async () => ({ fault: "nothing can be evaluated here" }),
 ): Promise<Discovery> {
-  if (bundle === undefined) return find!(undescribed(request, problems[0]?.message ?? "there is no bundle"));
+  if (bundle === undefined) return complete!(unavailableSchemas(request, problems[0]?.message ?? "there is no bundle"));
   const answer = await describe(bundle, request);
-  if (!("fault" in answer)) return find!(readDescribed(answer, request));
-  if (!answer.isPassing) return find!(undescribed(request, answer.fault));
+  if (!("fault" in answer)) return complete!(readDescribed(answer, request));
+  if (!answer.isPassing) return complete!(unavailableSchemas(request, answer.fault));
   const message = `its schemas were not evaluated: ${answer.fault}; try again`;
   return { ...discovery, problems: [{ severity: "error", code: "compiler-unavailable", message }] };
 }
 
-function sentence(text: string): string {
+function toSentence(text: string): string {
   return `${text[0]!.toUpperCase()}${text.slice(1)}.`;
 }

@@ -5,16 +5,16 @@ import { dirname, join } from "node:path";
 export const compilerPackages: readonly string[] =
   "@humanwhocodes/momoa ajv ajv-formats enhanced-resolve esbuild re2js tar typescript yaml".split(" ");
 
-/** `typescript@6.0.3`: the installed package that a file belongs to; undefined outside of any with a name and a version. */
-export function packageOfFile(path: string): string | undefined {
+/** The installed package that contains a file, such as `typescript@6.0.3`. */
+export function owningPackage(path: string): string | undefined {
   for (let folder = dirname(realpathSync(path)); dirname(folder) !== folder; folder = dirname(folder)) {
-    const { name, version } = manifestIn(folder);
+    const { name, version } = readManifest(folder);
     if (name && version) return `${name}@${version}`;
   }
   return undefined;
 }
 
-function manifestIn(folder: string): { readonly name?: string; readonly version?: string } {
+function readManifest(folder: string): { readonly name?: string; readonly version?: string } {
   try {
     return JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
   } catch (error) {

@@ -32,20 +32,20 @@ import {
   type SchemaRequest,
 } from "./discovery.ts";
 
-/** Time after which the machine is to blame if a definition is not compiled. */
+/** Wall-clock time after which an unfinished compilation is blamed on the machine. */
 const bounds = fixed({ compileElapsedMs: 120_000 });
 
 /**
- * Compiles definitions in a child process that is started on demand, works on one at a time, and ends when there is
- * nothing to do. What an author wrote can make the compiler run for ever or out of memory: then the child is killed,
- * that definition gets a problem, and the next one a new child. This module loads no compiler itself.
+ * Compiles definitions in a child process that is started on demand, compiles one definition at a time, and exits when
+ * idle. A source can make the compiler loop forever or run out of memory: then the child is killed, that definition
+ * gets a problem, and the next one gets a new child. This module loads no compiler itself.
  */
 export interface Compiler {
   /** Tools, problems and the bundle. Never rejects, whatever the source is. */
   compile(source: DefinitionSource, help?: CompilerHelp): Promise<Compiled>;
-  /** Tools and problems, those of bundling apart. Never rejects. */
+  /** Tools and problems, with those of bundling separate. Never rejects. */
   discover(source: DefinitionSource, help?: CompilerHelp): Promise<Discovery & Bundling>;
-  /** Ends the child; definitions that are still waiting get a problem. */
+  /** Ends the child; definitions in the queue get a problem. */
   close(): Promise<void>;
 }
 
@@ -57,7 +57,7 @@ export interface CompilerHelp {
   readonly describe?: DescribeSchemas | undefined;
 }
 
-/** The bytes of a package's tarball; undefined where they are missing. */
+/** The bytes of a package's tarball; undefined if they are missing. */
 export type ReadTarball = (cid: Cid) => Promise<Uint8Array | undefined>;
 
 export type CompilerLimits = Pick<Limits, "bundleBytes" | "compileMemoryMb" | "compileMs" | "packageUnpackedBytes">;
@@ -65,14 +65,14 @@ export type CompilerLimits = Pick<Limits, "bundleBytes" | "compileMemoryMb" | "c
 interface CompilerOptions {
   readonly start?: Spawn;
   /**
-   * For so long of each definition it gives way to whatever is served beside it, and ends soon after the last one. With 0,
-   * the default, somebody waits for nothing else: it stays for the next save.
+   * For this long, the compilation of each definition has a lower priority than all other work, and the child exits
+   * soon after the last one. With 0, the default, a user is waiting: the child stays for the next save.
    */
   readonly givesWayMs?: number;
   readonly mode?: Confinement;
-  /** Evaluates schemas, where a job does not say who does. */
+  /** Evaluates schemas for jobs that bring no function of their own. */
   readonly describe?: DescribeSchemas;
-  /** It works outside of the sandbox: why. Called once, before it first does. */
+  /** Called once with the reason, before the compiler first runs outside of the sandbox. */
   readonly onTrusted?: (reason: string) => void;
 }
 
@@ -87,9 +87,9 @@ const program = new OwnProgram({
 });
 
 /**
- * Whatever serves is beside it, and has not many cores: one thread helps its own, which is enough. It makes much and
- * ends soon, so that it begins with room for that. It takes a quarter less time for both. The bundler has one thread, and
- * begins to save memory before it has none left.
+ * The serving process shares the machine, so V8 gets one helper thread. The compiler allocates much and exits soon, so
+ * it starts with a large young generation. Both together take a quarter off its time. The bundler, a Go program, gets
+ * one thread, and saves memory before it reaches the limit.
  */
 export function compilerCommand(memoryMb: number, mode: Confinement): Promise<OwnCommand | NoSandbox> {
   const options = ["--v8-pool-size=1", "--min-semi-space-size=16", `--max-old-space-size=${memoryMb}`];
@@ -104,15 +104,15 @@ export function openCompiler(limits: CompilerLimits, options: CompilerOptions = 
 
 let substitute: ((limits: CompilerLimits, open: () => Compiler) => Compiler) | undefined;
 
-/** For tests: `openCompiler` returns what `by` does, which can open the compiler that it replaces. */
+/** For tests: `openCompiler` returns the result of `by`, which can open the compiler that it replaces. */
 export function substituteCompiler(by: typeof substitute): void {
   substitute = by;
 }
 
 function openOwnCompiler(limits: CompilerLimits, options: CompilerOptions): Compiler {
-  const { start = spawnDirectly, givesWayMs = 0, mode = "auto", onTrusted } = options;
+  const { start = spawnDirectly, givesWayMs: lowPriorityMs = 0, mode = "auto", onTrusted } = options;
   let child: Child | undefined;
-  let isTold = false;
+  let isTrustReported = false;
   let queue: Promise<unknown> = Promise.resolve();
   let waiting = 0;
   let idle: Timer | undefined;
@@ -122,43 +122,43 @@ function openOwnCompiler(limits: CompilerLimits, options: CompilerOptions): Comp
     waiting += 1;
     idle?.clear();
     const { tarballs = noTarball, describe = options.describe ?? noSchemas } = help;
-    const result = afterOthers(queue, { task, source, tarballs, describe });
+    const result = runAfter(queue, { task, source, tarballs, describe });
     queue = result;
     return result;
   };
 
-  const afterOthers = async (others: Promise<unknown>, job: CompileJob) => {
-    await others;
+  const runAfter = async (previous: Promise<unknown>, job: CompileJob) => {
+    await previous;
     const compiled = await attempt(job);
     waiting -= 1;
-    if (waiting === 0) idle = clock.after(givesWayMs > 0 ? IDLE_MS.served : IDLE_MS.awaited, endChild).unref();
+    if (waiting === 0) idle = clock.after(lowPriorityMs > 0 ? IDLE_MS.served : IDLE_MS.awaited, endChild).unref();
     return compiled;
   };
 
   const attempt = async (job: CompileJob): Promise<Compiled> => {
     const { source } = job;
     for (;;) {
-      const found = child ?? (await compilerCommand(limits.compileMemoryMb, mode));
+      const childOrCommand = child ?? (await compilerCommand(limits.compileMemoryMb, mode));
       if (isClosed) return failed(source, { kind: "closed" }, limits);
-      if (!("command" in found || "process" in found))
-        return failed(source, { kind: "unavailable", detail: found.reason }, limits);
-      const { process, way } = (child = "process" in found ? found : startChild(found));
+      if (!("command" in childOrCommand || "process" in childOrCommand))
+        return failed(source, { kind: "unavailable", detail: childOrCommand.reason }, limits);
+      const { process, way } = (child = "process" in childOrCommand ? childOrCommand : startChild(childOrCommand));
       const { isUsed } = process;
       const ending = await process.compile(job);
       if (way && process.isReady) await program.works(way);
       if (ending.kind === "result") return ending.result;
       if (ending.kind !== "failure") endChild();
       if (way && ending.kind === "unready" && (await program.refused(way, ending))) continue;
-      // A process that has worked before may have died of what it had kept: only a fresh one tells.
-      const isUnfair = isUsed && (ending.kind === "memory" || ending.kind === "crash");
-      if (!isUnfair || isClosed) return failed(source, ending, limits);
+      // A used process may have died of accumulated state: retry in a new one before blaming the source.
+      const isInconclusive = isUsed && (ending.kind === "memory" || ending.kind === "crash");
+      if (!isInconclusive || isClosed) return failed(source, ending, limits);
     }
   };
 
   const startChild = ({ command, way, reason }: OwnCommand): Child => {
-    if (reason !== undefined && !isTold) onTrusted?.(reason);
-    isTold ||= reason !== undefined;
-    return { process: new CompilerProcess(start, command, limits, givesWayMs), ...(way && { way }) };
+    if (reason !== undefined && !isTrustReported) onTrusted?.(reason);
+    isTrustReported ||= reason !== undefined;
+    return { process: new CompilerProcess(start, command, limits, lowPriorityMs), ...(way && { way }) };
   };
 
   const endChild = (): void => {
@@ -191,7 +191,7 @@ const noSchemas: DescribeSchemas = async () => ({ fault: "nothing can be evaluat
 
 interface Child {
   readonly process: CompilerProcess;
-  /** In the sandbox: how. */
+  /** How it is sandboxed; absent outside of the sandbox. */
   readonly way?: Way;
 }
 
@@ -204,17 +204,17 @@ function failed(source: DefinitionSource, ending: Failure, limits: CompilerLimit
 
 function explain(source: DefinitionSource, ending: Failure, limits: CompilerLimits): Pick<Problem, "code" | "message"> {
   const file = source.entry;
-  const remedy = remedyFor(source);
+  const hint = suggestFix(source);
   switch (ending.kind) {
     case "timeout":
       return {
         code: "compiler-timeout",
-        message: `${file} took more than ${limits.compileMs} ms of processor time to compile (BERTH_COMPILE_MS); ${remedy}`,
+        message: `${file} took more than ${limits.compileMs} ms of CPU time to compile (BERTH_COMPILE_MS); ${hint}`,
       };
     case "memory":
       return {
         code: "compiler-memory",
-        message: `${file} took more than ${limits.compileMemoryMb} MB to compile (BERTH_COMPILE_MEMORY_MB); ${remedy}`,
+        message: `${file} took more than ${limits.compileMemoryMb} MB to compile (BERTH_COMPILE_MEMORY_MB); ${hint}`,
       };
     case "output":
       return { code: "compiler-output", message: `the output of ${file} is too large: ${ending.detail}; split it` };
@@ -222,94 +222,94 @@ function explain(source: DefinitionSource, ending: Failure, limits: CompilerLimi
       return { code: "compiler-closed", message: `${file} was not compiled: the service is shutting down` };
     case "unready":
     case "unavailable": {
-      const detail = ending.kind === "unready" ? `it did not start: ${howUnready(ending)}` : ending.detail;
+      const detail = ending.kind === "unready" ? `it did not start: ${describeUnready(ending)}` : ending.detail;
       return {
         code: "compiler-unavailable",
         message: `${file} was not compiled: ${detail}; try again`,
       };
     }
     default:
-      return { code: "compiler-crash", message: `the compiler failed on ${file}: ${ending.detail}; ${remedy}` };
+      return { code: "compiler-crash", message: `the compiler failed on ${file}: ${ending.detail}; ${hint}` };
   }
 }
 
-/** Code that was copied from a package as a whole is far longer than what anybody writes. */
+/** Code of this length was copied from a package as a whole; nobody writes it by hand. In UTF-16 code units. */
 const COPIED_UNITS = 200_000;
 
-function remedyFor({ files }: DefinitionSource): string {
+function suggestFix({ files }: DefinitionSource): string {
   const [longest] = Object.entries(files).sort(([, one], [, other]) => other.length - one.length);
   if (longest && longest[1].length > COPIED_UNITS)
     return `${longest[0]} has ${longest[1].length} characters: keep only the code that you need`;
   return "simplify its types (large unions, deeply computed or recursive generics), or write a plain type";
 }
 
-function howUnready({ said, exitCode }: { said: string; exitCode: number | null }): string {
+function describeUnready({ said, exitCode }: { said: string; exitCode: number | null }): string {
   return said || `exit code ${exitCode}`;
 }
 
-/** How a definition's compilation ended. After all but `result` and `failure` the process is gone. */
+/** How a compilation ended. After anything but `result` and `failure`, the process has exited. */
 type CompilerEnding =
   | { readonly kind: "result"; readonly result: Compiled }
-  /** The compiler stumbled over the source. */
+  /** The compiler failed on the source. */
   | { readonly kind: "failure" | "crash"; readonly detail: string }
-  /** The source is too much for a limit. */
+  /** The source exceeds a limit. */
   | { readonly kind: "output"; readonly detail: string }
   | { readonly kind: "timeout" | "memory" }
-  /** The machine is at fault, or whoever ended the process; the source is not. */
+  /** The machine, or whoever ended the process, is at fault; the source is not. */
   | { readonly kind: "unavailable"; readonly detail: string }
   | { readonly kind: "closed" }
-  /** It ended before it could be given anything. */
+  /** The process exited before it could receive a job. */
   | { readonly kind: "unready"; readonly exitCode: number | null; readonly said: string };
 
-/** Who calls a tool waits for less than who saves one: half of the share that a process has otherwise. */
+/** Calls are more urgent than saves: this niceness leaves the compiler half of a normal process's CPU share. */
 const NICENESS = 3;
-/** How far its session gives way at first: more makes it later, and calls hardly any sooner. */
+/** The initial niceness of its session. A higher value delays compilation and hardly speeds up calls. */
 const SESSION_NICENESS = 7;
-/** A bundle in JSON, with a contract and problems. */
+/** A bundle as JSON, with a contract and problems. */
 const frameBytesMax = 24 * 1024 * 1024;
 const stderrCharsMax = 4_000;
 const endMs = 500;
-/** Between two looks at what it uses, and the shortest time between them, when little is left. */
-const LOOK_MS = 100;
-const LOOK_MS_MIN = 10;
+/** The interval between measurements of its resource use, and its minimum when little CPU time is left. */
+const POLL_MS = 100;
+const POLL_MS_MIN = 10;
 
-/** One compiler child. It is trusted to be Berth's own code, and not trusted to survive what it reads. */
+/** One compiler child. It runs only Berth's own code, but may not survive the source that it reads. */
 class CompilerProcess {
   isUsed = false;
-  /** It has begun to work. */
+  /** It has reported that it is running. */
   isReady = false;
-  /** Resolves when the process is gone. */
+  /** Resolves when the process has exited. */
   readonly ended: Promise<void>;
   readonly #limits: CompilerLimits;
   readonly #reader = new CompilerFrameReader(frameBytesMax);
   readonly #session: SessionNiceness | undefined;
   readonly #group: ProcessGroup;
-  /** Where jobs go; undefined until the process has been started. */
+  /** The pipe for jobs; undefined until the process has started. */
   #pipe: Duplex | undefined;
   #unsent: string | undefined;
   #stderr = "";
   #finish: ((ending: CompilerEnding) => void) | undefined;
-  /** The packages of the job under way. */
+  /** Reads the packages of the current job. */
   #tarballs: ReadTarball = noTarball;
   #describe: DescribeSchemas = noSchemas;
-  #inReach: ReadonlySet<Cid | undefined> = new Set();
+  #tarballCids: ReadonlySet<Cid | undefined> = new Set();
   #jobs = 0;
-  #gone: CompilerEnding | undefined;
+  #ending: CompilerEnding | undefined;
 
-  /** `givesWayMs`: for so long of each definition others go first, wherever they are. */
-  constructor(start: Spawn, command: Command, limits: CompilerLimits, givesWayMs: number) {
+  /** For the first `lowPriorityMs` of each definition, every other process has priority. */
+  constructor(start: Spawn, command: Command, limits: CompilerLimits, lowPriorityMs: number) {
     this.#limits = limits;
-    const session = { niceness: SESSION_NICENESS, forMs: givesWayMs, otherwise: NICENESS };
-    this.#session = givesWayMs > 0 ? new SessionNiceness(() => this.#pid, session) : undefined;
-    let over!: () => void;
-    this.ended = new Promise((resolve) => (over = resolve));
+    const session = { niceness: SESSION_NICENESS, forMs: lowPriorityMs, otherwise: NICENESS };
+    this.#session = lowPriorityMs > 0 ? new SessionNiceness(() => this.#pid, session) : undefined;
+    let resolveEnded!: () => void;
+    this.ended = new Promise((resolve) => (resolveEnded = resolve));
     const stdio = ["ignore", "ignore", "pipe", "pipe", "pipe"] as const;
     this.#group = new ProcessGroup(start, { ...command, niceness: NICENESS }, stdio, {
       onStarted: ([, , stderr, jobs, answers]) => this.#begin(stderr!, jobs!, answers!),
       onEnded: (exit) => {
-        this.#gone = this.#endingOf(exit);
-        this.#finish?.(this.#gone);
-        over();
+        this.#ending = this.#classifyExit(exit);
+        this.#finish?.(this.#ending);
+        resolveEnded();
       },
     });
   }
@@ -317,10 +317,10 @@ class CompilerProcess {
   /** One at a time; never rejects. */
   compile({ task, source, tarballs, describe }: CompileJob): Promise<CompilerEnding> {
     return new Promise((resolve) => {
-      if (this.#gone) return resolve(this.#gone);
+      if (this.#ending) return resolve(this.#ending);
       this.#tarballs = tarballs;
       this.#describe = describe;
-      this.#inReach = new Set(Object.values(source.packages?.packages ?? {}).map(({ tarball }) => tarball));
+      this.#tarballCids = new Set(Object.values(source.packages?.packages ?? {}).map(({ tarball }) => tarball));
       this.#jobs += 1;
       const watch = this.#watch();
       this.#finish = (ending) => {
@@ -338,9 +338,9 @@ class CompilerProcess {
     });
   }
 
-  /** Lets it end by itself, and kills it when it does not or is still at work. */
+  /** Lets it exit on its own; kills it if it is busy or does not exit in time. */
   end(): void {
-    if (this.#gone) return;
+    if (this.#ending) return;
     if (this.#finish || !this.#pipe) this.#group.kill();
     this.#finish?.({ kind: "closed" });
     this.#pipe?.end();
@@ -349,7 +349,7 @@ class CompilerProcess {
   }
 
   get #pid(): number | undefined {
-    return this.#gone ? undefined : this.#group.pid;
+    return this.#ending ? undefined : this.#group.pid;
   }
 
   #begin(stderr: Duplex, jobs: Duplex, answers: Duplex): void {
@@ -363,7 +363,7 @@ class CompilerProcess {
     this.#unsent = undefined;
   }
 
-  /** Looks at what it and its bundler use, until the job is over. */
+  /** Polls the resource use of the process and its bundler until the job ends. */
   #watch(): { end(): void } {
     const { compileMs, compileMemoryMb } = this.#limits;
     const { compileElapsedMs } = bounds;
@@ -373,21 +373,21 @@ class CompilerProcess {
       this.#finish?.(ending);
       this.#group.kill();
     };
-    const look = (): void => {
+    const poll = (): void => {
       const pids = this.#pid === undefined ? [] : treeOf(this.#pid);
       usedMs = Math.max(usedMs, processorMsOf(pids) - before);
       if (usedMs > compileMs) return stop({ kind: "timeout" });
       if (residentMbOf(pids) > 2 * compileMemoryMb + BESIDES_HEAP_MB) return stop({ kind: "memory" });
-      looking = clock.after(nextLook(), look);
+      pollTimer = clock.after(nextPollMs(), poll);
     };
-    const nextLook = (): number => Math.max(LOOK_MS_MIN, Math.min(LOOK_MS, compileMs - usedMs));
-    let looking = clock.after(nextLook(), look);
-    const detail = (): string => `the machine has given it ${usedMs} ms of processor time in ${compileElapsedMs} ms`;
-    const waiting = clock.after(compileElapsedMs, () => stop({ kind: "unavailable", detail: detail() }));
+    const nextPollMs = (): number => Math.max(POLL_MS_MIN, Math.min(POLL_MS, compileMs - usedMs));
+    let pollTimer = clock.after(nextPollMs(), poll);
+    const detail = (): string => `it got only ${usedMs} ms of CPU time in ${compileElapsedMs} ms`;
+    const elapsedTimer = clock.after(compileElapsedMs, () => stop({ kind: "unavailable", detail: detail() }));
     return {
       end: () => {
-        looking.clear();
-        waiting.clear();
+        pollTimer.clear();
+        elapsedTimer.clear();
       },
     };
   }
@@ -397,7 +397,7 @@ class CompilerProcess {
       for (const answer of this.#reader.push(chunk) as Answer[]) {
         if (answer.id === 0) this.isReady = true;
         if (answer.id !== this.#jobs) continue;
-        if (answer.wants) void this.#send(answer.wants);
+        if (answer.wants) void this.#sendTarballs(answer.wants);
         else if (answer.describe) void this.#evaluate(answer.describe);
         else if (answer.result) this.#finish?.({ kind: "result", result: answer.result });
         else this.#finish?.({ kind: "failure", detail: answer.failure ?? "it did not answer" });
@@ -409,14 +409,14 @@ class CompilerProcess {
     }
   }
 
-  /** One after the other: together they may be large. */
-  async #send(wants: readonly Cid[]): Promise<void> {
+  /** Sequentially: together they may be large. */
+  async #sendTarballs(wants: readonly Cid[]): Promise<void> {
     const job = this.#jobs;
     for (const tarball of wants) {
-      // Nothing but packages of this definition: the child reads what others wrote.
-      const isInReach = this.#inReach.has(tarball);
-      const bytes = isInReach ? await this.#tarballs(tarball).catch(() => undefined) : undefined;
-      if (this.#gone || job !== this.#jobs || !this.#pipe) return;
+      // Only packages of this definition: the child processes untrusted input.
+      const isReached = this.#tarballCids.has(tarball);
+      const bytes = isReached ? await this.#tarballs(tarball).catch(() => undefined) : undefined;
+      if (this.#ending || job !== this.#jobs || !this.#pipe) return;
       this.#pipe.write(frame({ tarball, ...(bytes && { bytes: bytes.length }) }));
       if (bytes) this.#pipe.write(bytes);
     }
@@ -428,10 +428,10 @@ class CompilerProcess {
       fault: error.message,
       isPassing: true,
     }));
-    if (!this.#gone && job === this.#jobs) this.#pipe?.write(frame({ described }));
+    if (!this.#ending && job === this.#jobs) this.#pipe?.write(frame({ described }));
   }
 
-  #endingOf(exit: Exit): CompilerEnding {
+  #classifyExit(exit: Exit): CompilerEnding {
     const { code, startError } = exit;
     if (startError) {
       const { code = "no reason given" } = startError as NodeJS.ErrnoException;
@@ -444,7 +444,7 @@ class CompilerProcess {
     }
     if (saysOutOfMemory(this.#stderr)) return { kind: "memory" };
     if (FROM_OUTSIDE.has(how)) return { kind: "unavailable", detail: `its process was killed from outside (${how})` };
-    if (shortage.test(this.#stderr)) return { kind: "unavailable", detail: "the system let it start no more threads" };
+    if (shortage.test(this.#stderr)) return { kind: "unavailable", detail: "the system refused to start more threads" };
     if (code === BUNDLER_ENDED && !/^(?:panic|fatal error):/m.test(this.#stderr))
       return { kind: "unavailable", detail: "its bundler was killed from outside" };
     return { kind: "crash", detail: `its process ended with ${how}` };
@@ -452,16 +452,16 @@ class CompilerProcess {
 }
 
 const shortage = /Resource temporarily unavailable|failed to create new OS thread/;
-/** It is not there, or not for whom it should become. */
+/** The program does not exist, or cannot run as the intended user. */
 const noProgram: ReadonlySet<string> = new Set(["ENOENT", "EACCES", "EPERM"]);
 
 interface Answer {
-  /** 0: it has begun to work. */
+  /** 0: the child is running. */
   readonly id: number;
   readonly result?: Compiled;
   readonly failure?: string;
-  /** The tarballs that it needs for the job. */
+  /** The tarballs that the job needs. */
   readonly wants?: readonly Cid[];
-  /** The schemas that it needs evaluated for the job. */
+  /** The schemas that the job needs evaluated. */
   readonly describe?: { readonly bundle: string; readonly request: SchemaRequest };
 }

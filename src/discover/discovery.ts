@@ -9,27 +9,24 @@ import type { PackagesInReach } from "../packages/package-set.ts";
 export type { PromptArgument, SkillFrontmatter, ToolAnnotations } from "../contract/contract.ts";
 
 /**
- * This folder turns the source of a definition into its tools, its problems and its bundle. A process that serves comes
- * in by `compiler.ts`, which starts `compiler-child.ts`: that process alone loads the compiler and the bundler. The
- * folder must not know how results are stored, or how guests are carried out.
+ * This folder turns the source of a definition into its tools, problems and bundle. The serving process uses it through
+ * `compiler.ts`, which starts `compiler-child.ts`; only that child loads the compiler and the bundler. The folder must
+ * not know how results are stored or how guests run.
  */
 
-/**
- * Everything found in a definition's source. Pure data: it is stored by content and read by the serving process,
- * which never loads the compiler that made it.
- */
+/** Everything found in a definition's source. Pure data, which the serving process reads without a compiler. */
 export interface Discovery {
   readonly tools: readonly DiscoveredTool[];
   readonly resources: readonly DiscoveredResource[];
   readonly prompts: readonly DiscoveredPrompt[];
   readonly completions: readonly DiscoveredCompletion[];
-  /** The apps that its tools name with `@ui`, in the order of the source; absent where there are none. */
+  /** The apps that its tools name with `@ui`, in source order; absent if there are none. */
   readonly apps?: readonly DiscoveredApp[];
-  /** Every problem found. An error with a `tool` leaves that tool out; the others are still here. */
+  /** Every problem found. An error with a `tool` excludes that tool; the others remain. */
   readonly problems: readonly Problem[];
-  /** The grants that its tags request, in the order of the source; absent where there are none. They grant nothing. */
+  /** The grants that its tags request, in source order; absent if there are none. They grant nothing. */
   readonly requested?: readonly RequestedGrant[];
-  /** Its skills, by path; absent where it has none. */
+  /** Its skills, by path; absent if it has none. */
   readonly skills?: readonly DiscoveredSkill[];
 }
 
@@ -38,27 +35,24 @@ export interface DiscoveredSkill {
   /** Its folder, relative to the folder of skills: `refunds`, or `billing/refunds`. */
   readonly path: string;
   readonly frontmatter: SkillFrontmatter;
-  /**
-   * Its files, by path, relative to its folder; those of skills in it, too. Each is a file of the definition. The digest
-   * is the SHA-256 of its bytes in hexadecimal digits.
-   */
+  /** Its files by path relative to its folder, also those of nested skills. `digest` is the SHA-256 in hexadecimal. */
   readonly files: readonly { readonly path: string; readonly digest: string; readonly size: number }[];
 }
 
-/** `@secret NAME` or `@network host[:port]`, each perhaps with a purpose behind it. */
+/** `@secret NAME` or `@network host[:port]`, optionally followed by a purpose. */
 export interface RequestedGrant {
   /** The field of an entry that would grant it. */
   readonly field: "secrets" | "network";
-  /** As that field takes it: the name of a secret, or a host. */
+  /** In the format of that field: the name of a secret, or a host. */
   readonly value: string;
   readonly purpose?: string;
-  /** Where the tag stands, from 1. */
+  /** Position of the tag, from 1. */
   readonly file: string;
   readonly line: number;
   readonly column: number;
 }
 
-/** Files of one definition. */
+/** The maximum number of files in one definition. */
 export const sourceBounds = fixed({ sourceFiles: 256 });
 
 /** The discovery of a definition without a single valid function. */
@@ -76,23 +70,23 @@ export interface DiscoveredTool {
   readonly icons?: readonly Icon[];
   /** JSON Schema 2020-12, `type: "object"`, inlined; `$defs` only for recursive types. */
   readonly inputSchema: JsonSchema;
-  /** The plain schema of the awaited return value; null for `void`, and for results that are already MCP content. */
+  /** The plain schema of the awaited return value; null for `void` and for results that are already MCP content. */
   readonly outputSchema: JsonSchema | null;
   readonly annotations: ToolAnnotations;
   readonly task?: TaskSupport;
   readonly ui?: ToolUi;
   readonly call: CallShape;
-  /** Where the function stands, from 1. */
+  /** Position of the function, from 1. */
   readonly file: string;
   readonly line: number;
   readonly column: number;
 }
 
-/** `@task`: a call of the tool can go on while its caller does something else. */
+/** `@task`: a call of the tool can continue while its caller does something else. */
 export interface TaskSupport {
-  /** The tool is for clients that know tasks; the others are refused. */
+  /** Clients that do not support tasks cannot call the tool. */
   readonly required: boolean;
-  /** The call becomes a task when the function says so (`startTask`), and not at once. */
+  /** The call becomes a task only when the function asks for it (`startTask`). */
   readonly deferred: boolean;
 }
 
@@ -100,7 +94,7 @@ export interface TaskSupport {
 export interface ToolUi {
   /** The URI of the app. */
   readonly uri?: string;
-  /** Absent where models and apps may call it. */
+  /** Absent if models and apps may call it. */
   readonly visibility?: readonly ("model" | "app")[];
 }
 
@@ -110,7 +104,7 @@ export interface DiscoveredApp {
   readonly uri: string;
   /** The file's path in the definition. */
   readonly file: string;
-  /** `_meta.ui` of its contents (`csp`, `permissions`, `prefersBorder`), as the file's first comment says it. */
+  /** `_meta.ui` of its contents (`csp`, `permissions`, `prefersBorder`), from the file's first comment. */
   readonly ui?: JsonObject;
 }
 
@@ -131,7 +125,7 @@ export interface DiscoveredResource {
   readonly column: number;
 }
 
-/** A function with `@prompt`: what it returns is the prompt's messages, or the text of one message of the user. */
+/** A function with `@prompt`: it returns the prompt's messages, or the text of a single user message. */
 export interface DiscoveredPrompt {
   readonly name: string;
   readonly title?: string;
@@ -153,19 +147,19 @@ export interface DiscoveredCompletion {
   readonly call: CallShape;
 }
 
-/** The same with its addresses, which the compiler leaves to whoever stores what it found. */
+/** An app with its content addresses, which are computed when the discovery is stored. */
 export interface CompiledApp extends DiscoveredApp {
-  /** The CID of its file, which is content of the definition. */
+  /** The CID of its file, which is part of the definition's content. */
   readonly content: Cid;
-  /** The CID of what a client reads under its URI. */
+  /** The CID of the content that clients read at its URI. */
   readonly digest: Cid;
 }
 
-/** How named arguments become a JavaScript call. Made by discovery, carried out by the guest runner. */
+/** How named arguments become a JavaScript call. Created by discovery, executed by the guest runner. */
 export interface CallShape {
   /** The name under which the bundle exports the function. */
   readonly export: string;
-  /** `positional`: one parameter an argument, in `params` order. `object`: the whole arguments object is the only parameter. */
+  /** `positional`: one parameter per argument, in `params` order. `object`: one parameter for all arguments. */
   readonly style: "positional" | "object";
   readonly params: readonly string[];
   /** The last of `params` is a rest parameter: its array is spread. */
@@ -174,28 +168,28 @@ export interface CallShape {
   readonly context?: boolean;
   /** An async generator: each yield is progress. */
   readonly streaming?: boolean;
-  /** A result that is iterable, or has a length, is serialized as an array. */
+  /** A result that is iterable or has a length is serialized as an array. */
   readonly list?: boolean;
-  /** Arguments that are `Date`s. */
+  /** Paths of arguments that are `Date`s. */
   readonly dates?: readonly Reach[];
-  /** Arguments that are `URL`s. */
+  /** Paths of arguments that are `URL`s. */
   readonly urls?: readonly Reach[];
   /**
    * Paths (property names, `*` for each element of an array or value of a record) of arguments whose default is stated
-   * only in a comment. Their schema has it, and calls are not completed with it, since the code may differ.
+   * only in a comment. The schema includes it, but calls are not completed with it because the code may differ.
    */
   readonly spokenDefaults?: readonly (readonly string[])[];
-  /** The function is a member of what the bundle exports, and called on it: `["weather", "execute"]`. */
+  /** The function is a method of an exported value and is called on it: `["weather", "execute"]`. */
   readonly member?: readonly string[];
   /** The property under which the function takes its arguments object. */
   readonly under?: string;
-  /** The function takes what other frameworks give a handler after its arguments, and not the host's context. */
+  /** The function takes the options that other frameworks pass after the arguments, not the host's context. */
   readonly options?: boolean;
-  /** Where arguments are parsed by a schema of the definition's own before the function gets them. */
+  /** Arguments that a schema of the definition parses before the function receives them. */
   readonly parsed?: readonly ParsedArgument[];
 }
 
-/** A value that the bundle holds: what it exports under a name, or a part of that. */
+/** A value in the bundle: an export, or a part of one. */
 export interface BundledValue {
   readonly export: string;
   readonly path: readonly string[];
@@ -203,32 +197,32 @@ export interface BundledValue {
 
 export interface ParsedArgument {
   readonly schema: BundledValue;
-  /** No steps: all arguments together. */
+  /** Empty: all arguments together. */
   readonly at: Reach;
-  /** An absent value is parsed, too: the schema has a default for it. */
+  /** Absent values are parsed as well: the schema has a default for them. */
   readonly absent?: boolean;
-  /** Null stands for no value, and is not parsed. */
+  /** Null means no value and is not parsed. */
   readonly orNull?: boolean;
 }
 
-/** The schemas and tool objects of a bundle that are to be described as JSON, and what describes those of libraries. */
+/** The schemas and tool objects of a bundle to describe as JSON, and the converters for schemas of libraries. */
 export interface SchemaRequest {
   readonly schemas: readonly (BundledValue & { readonly io: "input" | "output" })[];
   readonly tools: readonly string[];
-  /** The properties one of which makes an object a tool. */
+  /** The properties that mark an object as a tool; one is enough. */
   readonly handlers: readonly string[];
   /** Exports that hold the converters of libraries whose schemas cannot describe themselves. */
   readonly converters: { readonly zod?: string; readonly valibot?: string };
 }
 
-/** The JSON Schema of a value, or why there is none, as the end of a sentence. */
+/** The JSON Schema of a value, or the reason that there is none, as the end of a sentence. */
 export type DescribedSchema = { readonly json: JsonSchema } | { readonly fault: string };
 
-/** A tool object as it is when the bundle has been loaded. */
+/** A tool object after the bundle has been loaded. */
 export interface DescribedTool {
-  /** The same for the same object. */
+  /** Identical for the same object. */
   readonly id: number;
-  /** From the export to it. */
+  /** The path from the export to the object. */
   readonly at: readonly string[];
   readonly name?: string;
   readonly title?: string;
@@ -238,7 +232,7 @@ export interface DescribedTool {
   readonly output?: DescribedSchema;
 }
 
-/** The answer of a bundle to a request: one element for each of its elements. */
+/** A bundle's answer to a request, in the order of the request. */
 export interface DescribedSchemas {
   readonly schemas: readonly DescribedSchema[];
   readonly tools: readonly (readonly DescribedTool[])[];
@@ -247,8 +241,8 @@ export interface DescribedSchemas {
 }
 
 /**
- * Loads a bundle twice in a guest that has no grants, at different times and with different random numbers, and gives
- * its answers as JSON; or why it does not load, where `isPassing` if another try may succeed.
+ * Loads a bundle twice in a guest without grants, at different times and with different random numbers, and returns
+ * both answers as JSON; or why it could not be loaded, with `isPassing` if a retry may succeed.
  */
 export type DescribeSchemas = (
   bundle: string,
@@ -260,7 +254,7 @@ export type Reach = readonly ReachStep[];
 
 /**
  * A property name; `*` for each element of an array or value of a record; the elements from an index on; or the values
- * under the keys that match one regular expression and not the other.
+ * whose keys match one regular expression and not the other.
  */
 export type ReachStep =
   | string
@@ -268,29 +262,29 @@ export type ReachStep =
   | { readonly match?: string; readonly unless?: string }
   | ReachCondition;
 
-/** A condition on the value instead of a step: it is not one of the texts, or a property of it has one of the values. */
+/** A condition on the value: it is none of these values, or a property of it has one of the values. */
 export type ReachCondition =
   | { readonly not: readonly unknown[] }
   | { readonly property: string; readonly is: readonly unknown[] };
 
-/** A definition as the compiler takes it: all its own files, already read. */
+/** A definition as input of the compiler: all its own files, already read. */
 export interface DefinitionSource {
   readonly language: "typescript" | "shell";
-  /** The server it is for; a shell definition's tool is named after it. */
+  /** The server it is compiled for; a shell definition's tool is named after it. */
   readonly server: string;
   /** A key of `files`. */
   readonly entry: string;
-  /** Path relative to the folder of sources (forward slashes) → text, or base64 where the name is one of `isBytes`. Only these can be imported. */
+  /** Path relative to the source folder → text, or base64 for binary files. Only these can be imported. */
   readonly files: Readonly<Record<string, string>>;
-  /** The npm packages that its imports lead to; absent where they lead to none. */
+  /** The npm packages that its imports reach; absent if there are none. */
   readonly packages?: PackagesInReach;
 }
 
-/** A definition after discovery and bundling: what the serving process needs to list and to run it. */
+/** A definition after discovery and bundling: everything the serving process needs to list and run it. */
 export interface Compiled extends Discovery {
   /** One self-contained ES module (TypeScript) or the script itself (shell); absent when nothing can run. */
   readonly bundle?: string;
-  /** The parts of the bundle that come from npm packages of a set, the largest first; absent where there are none. */
+  /** The parts of the bundle that come from npm packages, largest first; absent if there are none. */
   readonly packages?: readonly PackageShare[];
 }
 
@@ -301,12 +295,12 @@ export interface PackageShare {
   readonly bytes: number;
 }
 
-/** The problem that keeps a sound definition from being bundled, such as an import that leads nowhere. */
+/** Problems that prevent a valid definition from being bundled, such as an unresolved import. */
 export interface Bundling {
   readonly bundling?: readonly Problem[];
 }
 
-/** A compilation that failed through no fault of the source: nothing is known of the source, and the next try may succeed. */
+/** A compilation that failed through no fault of the source: a retry may succeed. */
 export function isServiceFault({ code }: Pick<Problem, "code">): boolean {
   return code === "compiler-unavailable" || code === "compiler-closed";
 }

@@ -5,18 +5,18 @@ import { codeFrame, positionAt } from "../lib/code-frame.ts";
 import { DATA_FOLDER, isInDataFolder } from "../lib/data-folder.ts";
 import type { Problem } from "../lib/problem.ts";
 import { defaultLimits, type Limits, limitVariable } from "../limits/limits.ts";
-import { uiFiles } from "./assets/app-files.ts";
-import { iconFiles } from "./assets/icon-files.ts";
+import { findUiFiles } from "./assets/app-files.ts";
+import { findIconFiles } from "./assets/icon-files.ts";
 import { sourceBounds } from "./discovery.ts";
-import { findImports, importsIn } from "./files/imports.ts";
+import { findImports, parseImports } from "./files/imports.ts";
 import { type PathAliases, readPathAliases, TSCONFIG } from "./files/path-aliases.ts";
 import {
-  declarationsOf,
+  declarationFile,
   isBytes,
   isCode,
   isDeclarations,
   isRelative,
-  loaderOf,
+  selectLoader,
   type OwnFile,
   resolveOwnFile,
   resolveTagFile,
@@ -24,12 +24,13 @@ import {
 import { isHiddenName, isSkillFile, skillsFolder } from "./files/skill-files.ts";
 
 /**
- * Reads a definition's files from the disk: the entry, whatever it imports by a relative path or an alias, or names with `@ui`, and
- * its skills, inside of `root` only; the real place of a file counts, so no symbolic link leads out. Types may stand in `.d.ts` files: beside the
- * JavaScript that they are about, or beside the entry for all files. Knows nothing of compilers.
+ * Reads a definition's files from the disk: the entry, its imports by relative path or alias, files named with `@ui`,
+ * and its skills. Symbolic links are resolved before a path is checked, so nothing outside of `root` is read. Types may
+ * be in `.d.ts` files: next to the JavaScript that they describe, or next to the entry for all files. Knows nothing of
+ * compilers.
  *
- * A file of bytes comes in base64. Keys of `files` are normalized, relative to `root`, with forward slashes, and sorted. Never throws on what it finds;
- * what could be read is returned together with every problem.
+ * Binary files are base64. Keys of `files` are normalized, relative to `root`, with forward slashes, and sorted. Never
+ * throws on what it finds: returns all readable files together with every problem.
  */
 export async function gatherDefinition(
   root: string,
@@ -41,21 +42,22 @@ export async function gatherDefinition(
   const problems: Problem[] = [];
   const tsconfig = await readSourceFile(realRoot, TSCONFIG, limits.sourceFileBytes);
   const aliases = readPathAliases(tsconfig.ok ? { [TSCONFIG]: tsconfig.text } : {});
-  const wanted: Wanted[] = [{ specifier: entry, found: entryFile(entry) }];
+  const pending: PendingFile[] = [{ specifier: entry, found: entryFile(entry) }];
   let areSkillsAdded = false;
 
   const seen = new Set<string>();
   let bytes = 0;
   for (let index = 0; ; index += 1) {
-    if (index === wanted.length) wanted.push(...(await declarationsBeside(realRoot, entry, files, seen, limits)));
-    if (index === wanted.length && !areSkillsAdded) {
+    if (index === pending.length)
+      pending.push(...(await findAmbientDeclarations(realRoot, entry, files, seen, limits)));
+    if (index === pending.length && !areSkillsAdded) {
       areSkillsAdded = true;
       const skills = await skillsOnDisk(realRoot, entry);
       problems.push(...skills.problems);
-      wanted.push(...skills.files.map((path): Wanted => ({ specifier: path, found: { kind: "file", path } })));
+      pending.push(...skills.files.map((path): PendingFile => ({ specifier: path, found: { kind: "file", path } })));
     }
-    if (index === wanted.length) break;
-    const { specifier, found, origin } = wanted[index]!;
+    if (index === pending.length) break;
+    const { specifier, found, origin } = pending[index]!;
     if (found.kind === "outside") problems.push(outside(specifier, origin));
     if (found.kind === "missing") problems.push(missing(specifier, found.tried, origin));
     if (found.kind !== "file" || seen.has(found.path)) continue;
@@ -72,29 +74,29 @@ export async function gatherDefinition(
     }
     bytes += read.bytes;
     if (bytes > limits.sourceBytes) {
-      const message = `With "${found.path}" the definition has ${bytes} bytes, and its files may have ${limits.sourceBytes} together (${limitVariable("sourceBytes")}).`;
+      const message = `With "${found.path}", the definition has ${bytes} bytes; all its files together may have ${limits.sourceBytes} (${limitVariable("sourceBytes")}).`;
       problems.push(problem("too-large", message, origin));
       break;
     }
     files.set(found.path, read.text);
-    // The loop goes on over what is added here; a chain of imports may be as long as the limit of files.
-    wanted.push(...(await importsOf(realRoot, found.path, read.text, aliases)));
+    // The loop continues with the files added here; the limit of files also bounds a chain of imports.
+    pending.push(...(await collectImports(realRoot, found.path, read.text, aliases)));
   }
   return { files: Object.fromEntries([...files].sort(([left], [right]) => (left < right ? -1 : 1))), problems };
 }
 
 /**
- * Declarations in the entry's folder that nothing imports, as a project's `globals.d.ts`: those that declare a name or a
- * module of which the definition speaks, so that it stays the same whatever else stands in the folder.
+ * Declaration files in the entry's folder that nothing imports, such as a project's `globals.d.ts`. Only those that
+ * declare a name or a module that the definition uses, so that unrelated files in the folder do not change it.
  */
-async function declarationsBeside(
+async function findAmbientDeclarations(
   root: string,
   entry: string,
   files: ReadonlyMap<string, string>,
   seen: ReadonlySet<string>,
   { sourceFileBytes }: Pick<Limits, "sourceFileBytes">,
-): Promise<Wanted[]> {
-  if (loaderOf(entry) === undefined) return [];
+): Promise<PendingFile[]> {
+  if (selectLoader(entry) === undefined) return [];
   const folder = posix.dirname(posix.normalize(entry));
   const names = await readdir(join(root, folder)).catch(() => []);
   const declarations = names.filter((name) => isDeclarations(name) && name !== "berth.d.ts").sort();
@@ -102,20 +104,17 @@ async function declarationsBeside(
   const unseen = paths.filter((path) => !seen.has(path));
   if (unseen.length === 0) return [];
   const code = Array.from(files).flatMap(([path, text]) => (isCode(path) ? [text] : []));
-  const spoken = new Set(code.flatMap((text) => text.match(/[\w$]+|"[^"\n]*"|'[^'\n]*'/g) ?? []));
-  const wanted: Wanted[] = [];
+  const usedNames = new Set(code.flatMap((text) => text.match(/[\w$]+|"[^"\n]*"|'[^'\n]*'/g) ?? []));
+  const pending: PendingFile[] = [];
   for (const path of unseen) {
     const read = await readSourceFile(root, path, sourceFileBytes);
-    if (!read.ok || !declaredNames(read.text).some((name) => spoken.has(name))) continue;
-    wanted.push({ specifier: path, found: { kind: "file", path } });
+    if (!read.ok || !declaredNames(read.text).some((name) => usedNames.has(name))) continue;
+    pending.push({ specifier: path, found: { kind: "file", path } });
   }
-  return wanted;
+  return pending;
 }
 
-/**
- * The files of a definition's skills and the folders that they are in, as far as a definition may have so many. Links in
- * a folder of skills are not followed: what a skill is must not depend on what stands elsewhere.
- */
+/** Lists the files and folders of a definition's skills, up to the limit. Does not follow symbolic links. */
 export async function skillsOnDisk(
   root: string,
   entry: string,
@@ -127,18 +126,18 @@ export async function skillsOnDisk(
   const files: string[] = [];
   const problems: Problem[] = [];
   const folders = [skillsFolder(posix.normalize(entry))];
-  const isThere = await lstat(join(root, folders[0]!)).catch(() => undefined);
-  if (!isThere?.isDirectory()) {
-    if (isThere?.isSymbolicLink()) problems.push(linkInSkills(folders[0]!));
+  const stat = await lstat(join(root, folders[0]!)).catch(() => undefined);
+  if (!stat?.isDirectory()) {
+    if (stat?.isSymbolicLink()) problems.push(linkInSkills(folders[0]!));
     return { files, folders: [], problems };
   }
   for (const folder of folders) {
-    const found = await readdir(join(root, folder), { withFileTypes: true }).catch(() => []);
-    for (const each of found.toSorted((one, other) => (one.name < other.name ? -1 : 1))) {
-      const path = posix.join(folder, each.name);
-      if (isHiddenName(each.name)) continue;
-      if (each.isSymbolicLink()) problems.push(linkInSkills(path));
-      else if (each.isDirectory()) folders.push(path);
+    const dirents = await readdir(join(root, folder), { withFileTypes: true }).catch(() => []);
+    for (const dirent of dirents.toSorted((one, other) => (one.name < other.name ? -1 : 1))) {
+      const path = posix.join(folder, dirent.name);
+      if (isHiddenName(dirent.name)) continue;
+      if (dirent.isSymbolicLink()) problems.push(linkInSkills(path));
+      else if (dirent.isDirectory()) folders.push(path);
       else files.push(path);
       if (files.length + folders.length + problems.length > sourceBounds.sourceFiles + 1)
         return { files, folders, problems };
@@ -148,11 +147,11 @@ export async function skillsOnDisk(
 }
 
 function linkInSkills(path: string): Problem {
-  const message = `"${path}" is a link, and skills have none: put the file itself there.`;
+  const message = `"${path}" is a link, and skills cannot contain links: put the file itself there.`;
   return { ...problem("outside", message), file: path };
 }
 
-/** Declarations of a file for all others: everything in a file without an import or export, and quoted modules. */
+/** Names that a file declares for all others: everything in a file without imports and exports, and quoted modules. */
 function declaredNames(text: string): string[] {
   const isModule = /^(?:import|export)\b/m.test(text);
   if (isModule && !/\bdeclare\s+(?:global|module)\b/.test(text)) return [];
@@ -170,51 +169,51 @@ function entryFile(entry: string): OwnFile {
   return outside ? { kind: "outside" } : { kind: "file", path };
 }
 
-interface Wanted {
+interface PendingFile {
   readonly specifier: string;
   readonly found: OwnFile;
-  /** Where the import stands; nothing for the entry. */
+  /** Position of the import; absent for the entry. */
   readonly origin?: Origin;
 }
 
 type Origin = Pick<Problem, "file" | "line" | "column" | "frame">;
 
 /**
- * The relative imports and the aliases of a file, each once; others, and aliases that lead to none, are for the bundler
- * to judge. Where an import may be an alias, the file that has them is part of the definition.
+ * The relative imports and the aliases of a file, each once; the bundler checks all others, and aliases that cannot be
+ * resolved. If an import may be an alias, the file that defines the aliases is part of the definition.
  */
-async function importsOf(root: string, path: string, text: string, aliases: PathAliases): Promise<Wanted[]> {
-  if (path.endsWith(".sh") && !isSkillFile(path)) return iconsOf(root, path, text);
+async function collectImports(root: string, path: string, text: string, aliases: PathAliases): Promise<PendingFile[]> {
+  if (path.endsWith(".sh") && !isSkillFile(path)) return collectIcons(root, path, text);
   if (!isCode(path) || isSkillFile(path)) return [];
-  const found = new Map<string, number>();
-  for (const { specifier, offset } of aliases.mayHave ? importsIn(text) : findImports(text)) {
-    const isOwn = isRelative(specifier) || aliases.mayHave?.(specifier);
-    if (isOwn && !found.has(specifier)) found.set(specifier, offset);
+  const offsets = new Map<string, number>();
+  for (const { specifier, offset } of aliases.mayMatch ? parseImports(text) : findImports(text)) {
+    const isOwn = isRelative(specifier) || aliases.mayMatch?.(specifier);
+    if (isOwn && !offsets.has(specifier)) offsets.set(specifier, offset);
   }
-  const wanted: Wanted[] = [];
+  const pending: PendingFile[] = [];
   const { sourceFiles: importsMax } = sourceBounds;
-  // One more than can be read at all, so that there is something to complain of.
-  for (const [specifier, offset] of [...found].slice(0, importsMax + 1)) {
+  // One more than can be read, so that the excess is reported.
+  for (const [specifier, offset] of [...offsets].slice(0, importsMax + 1)) {
     const { line, column, lineText } = positionAt(text, offset);
     const origin = { file: path, line, column, frame: codeFrame(lineText, line, column, specifier.length + 2) };
     const own = await resolveOnDisk(root, path, specifier, aliases.resolve);
-    if (!isRelative(specifier)) wanted.push({ specifier: TSCONFIG, found: { kind: "file", path: TSCONFIG }, origin });
-    if (isRelative(specifier) || own.kind === "file") wanted.push({ specifier, found: own, origin });
-    const declarations = own.kind === "file" ? declarationsOf(own.path) : undefined;
-    if (declarations === undefined || (await placeOf(root, declarations)) === "missing") continue;
-    wanted.push({ specifier, found: { kind: "file", path: declarations }, origin });
+    if (!isRelative(specifier)) pending.push({ specifier: TSCONFIG, found: { kind: "file", path: TSCONFIG }, origin });
+    if (isRelative(specifier) || own.kind === "file") pending.push({ specifier, found: own, origin });
+    const declarations = own.kind === "file" ? declarationFile(own.path) : undefined;
+    if (declarations === undefined || (await locate(root, declarations)) === "missing") continue;
+    pending.push({ specifier, found: { kind: "file", path: declarations }, origin });
   }
-  for (const { file, offset } of uiFiles(text).slice(0, importsMax + 1)) {
+  for (const { file, offset } of findUiFiles(text).slice(0, importsMax + 1)) {
     const { line, column, lineText } = positionAt(text, offset);
     const origin = { file: path, line, column, frame: codeFrame(lineText, line, column, file.length) };
-    wanted.push({ specifier: file, found: await resolveOnDisk(root, path, file, resolveTagFile), origin });
+    pending.push({ specifier: file, found: await resolveOnDisk(root, path, file, resolveTagFile), origin });
   }
-  return [...wanted, ...(await iconsOf(root, path, text))];
+  return [...pending, ...(await collectIcons(root, path, text))];
 }
 
-async function iconsOf(root: string, path: string, text: string): Promise<Wanted[]> {
+async function collectIcons(root: string, path: string, text: string): Promise<PendingFile[]> {
   return Promise.all(
-    iconFiles(text)
+    findIconFiles(text)
       .slice(0, ICONS_IN_FILE_MAX)
       .map(async ({ file, offset }) => {
         const { line, column, lineText } = positionAt(text, offset);
@@ -224,7 +223,7 @@ async function iconsOf(root: string, path: string, text: string): Promise<Wanted
   );
 }
 
-/** More than a definition may have files. */
+/** More than the number of files that a definition may have. */
 const ICONS_IN_FILE_MAX = 1_000;
 
 async function resolveOnDisk(
@@ -237,7 +236,7 @@ async function resolveOnDisk(
   if (possible.kind !== "missing") return possible;
   const present = new Set<string>();
   for (const path of possible.tried) {
-    if ((await placeOf(root, path)) !== "missing") present.add(path);
+    if ((await locate(root, path)) !== "missing") present.add(path);
   }
   return resolveFile(importer, specifier, (path) => present.has(path));
 }
@@ -255,7 +254,7 @@ function problem(code: string, message: string, origin: Origin = {}): Problem {
   return { code, message, severity: "error", ...origin };
 }
 
-/** One file below a folder, read within limits; what is wrong is said for a person. */
+/** A file below a folder, read within limits; `message` is for people. */
 type SourceFile =
   | { readonly ok: true; readonly text: string; readonly bytes: number }
   | {
@@ -264,8 +263,8 @@ type SourceFile =
       readonly message: string;
     };
 
-/** Where a path really leads, symbolic links followed. `root` is a real path. */
-async function placeOf(
+/** Resolves a path, following symbolic links. `root` is a real path. */
+async function locate(
   root: string,
   path: string,
 ): Promise<"missing" | "outside" | "data" | { readonly realPath: string }> {
@@ -277,25 +276,25 @@ async function placeOf(
 }
 
 async function readSourceFile(root: string, path: string, bytesMax: number): Promise<SourceFile> {
-  const place = await placeOf(root, path);
-  if (place === "missing") return fail("missing-file", `There is no file "${path}" in the folder of sources.`);
-  if (place === "outside") {
+  const location = await locate(root, path);
+  if (location === "missing") return fail("missing-file", `There is no file "${path}" in the folder of sources.`);
+  if (location === "outside") {
     return fail("outside", `"${path}" is a link that leads outside the folder of sources: put the file itself there.`);
   }
-  if (place === "data") {
+  if (location === "data") {
     return fail(
       "outside",
-      `"${path}" leads into the folder ${DATA_FOLDER}, where Berth keeps its data: put the file elsewhere.`,
+      `"${path}" leads into the folder ${DATA_FOLDER}, where Berth stores its data: move the file elsewhere.`,
     );
   }
   let file: FileHandle | undefined;
   try {
-    // Without blocking: a named pipe that nobody writes to would be waited for without an end.
-    file = await open(place.realPath, constants.O_RDONLY | constants.O_NONBLOCK);
+    // Non-blocking: opening a named pipe without a writer would otherwise wait forever.
+    file = await open(location.realPath, constants.O_RDONLY | constants.O_NONBLOCK);
     const stat = await file.stat();
     if (!stat.isFile()) return fail("unreadable-file", `"${path}" is not a plain file.`);
     if (stat.size > bytesMax) {
-      return fail("too-large", `"${path}" has ${stat.size} bytes, and a source file may have ${bytesMax}.`);
+      return fail("too-large", `"${path}" has ${stat.size} bytes; a source file may have at most ${bytesMax}.`);
     }
     const bytes = await readAtMost(file, bytesMax + 1);
     if (bytes.length > bytesMax) return fail("too-large", `"${path}" grew beyond ${bytesMax} bytes while it was read.`);

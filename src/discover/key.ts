@@ -4,14 +4,13 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { packageRoot } from "../config.ts";
 import { jsonBlock, rawBlock, type Cid } from "../lib/cid.ts";
-import { compilerPackages, packageOfFile } from "./compiler-packages.ts";
+import { compilerPackages, owningPackage } from "./compiler-packages.ts";
 import type { DefinitionSource } from "./discovery.ts";
 
 /**
- * The key under which a compiled definition is kept: it changes when the definition does, or when another compiler
- * could make something else of it, or when its packages do. The server is part of it, since a definition of one file and its tool may be
- * named after it. Loads no compiler: it reads what this one consists of, once per process. `compiler` is the identity of
- * an earlier one, for what that one made.
+ * The key of a compiled definition. It changes with the definition, its packages and the compiler. The server is part
+ * of it because the tool of a one-file definition may be named after the server. Loads no compiler: reads the
+ * compiler's own files once per process. `compiler` is the identity of an earlier compiler, to find its results.
  */
 export function compileKey(
   definition: Cid,
@@ -20,17 +19,17 @@ export function compileKey(
   nodeMajor = Number(process.versions.node.split(".")[0]),
 ): string {
   const { language, server, packages } = source;
-  // Schemas of packages are evaluated, and may say something else with another Node.js.
-  const reached = packages && { packages: jsonBlock(packages).cid, node: nodeMajor };
-  return jsonBlock({ definition, compiler, language, server, ...reached }).cid;
+  // Package schemas are evaluated, and their result may depend on the Node.js version.
+  const packageKey = packages && { packages: jsonBlock(packages).cid, node: nodeMajor };
+  return jsonBlock({ definition, compiler, language, server, ...packageKey }).cid;
 }
 
-let known: Cid | undefined;
+let cachedCid: Cid | undefined;
 
-/** The identity of the compiler: its own code, the ambient types, and the packages that work for it. */
+/** The identity of the compiler: its own code, the ambient types, and the versions of its packages. */
 export function compilerCid(): Cid {
-  known ??= jsonBlock({ code: ownCode(), ambient: ambientTypes(), packages: packageVersions() }).cid;
-  return known;
+  cachedCid ??= jsonBlock({ code: ownCode(), ambient: ambientTypes(), packages: packageVersions() }).cid;
+  return cachedCid;
 }
 
 function ownCode(): Record<string, Cid> {
@@ -51,10 +50,10 @@ function packageVersions(): string[] {
   return compilerPackages.map((name) => nameAndVersion(require, name)).sort();
 }
 
-/** `typescript@6.0.3`; packages may hide their manifest, so that it is looked for from their main file. */
+/** `typescript@6.0.3`. Packages may not export their manifest, so it is searched for from their main file. */
 function nameAndVersion(require: NodeJS.Require, name: string): string {
   try {
-    return packageOfFile(require.resolve(name)) ?? name;
+    return owningPackage(require.resolve(name)) ?? name;
   } catch {
     return name;
   }

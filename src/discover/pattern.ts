@@ -1,13 +1,10 @@
 import { RE2JS } from "re2js";
 
-/**
- * Regular expressions of definitions run in the serving process, so they run in linear time: by RE2's rules, which
- * have no look-around and no back-references. Throws what RE2 has to say about a pattern that it cannot take.
- */
+/** Compiles for linear time (RE2), because the pattern runs in the serving process. Throws RE2's error. */
 export function compilePattern(pattern: string): CompiledPattern {
   const compiled = RE2JS.compile(RE2JS.translateRegExp(pattern));
   return {
-    // Ajv keeps one object for all patterns of the same name, and takes `toString` for the name.
+    // Ajv caches one object per pattern and uses `toString` as the key.
     test: (text) => compiled.matcher(text).find(),
     toString: () => pattern,
     instructions: compiled.programSize(),
@@ -17,12 +14,12 @@ export function compilePattern(pattern: string): CompiledPattern {
 export interface CompiledPattern {
   test(text: string): boolean;
   toString(): string;
-  /** Each is carried out once, at the most, for each character of a text. */
+  /** Each runs at most once per character of the input. */
   readonly instructions: number;
 }
 
-/** Why a pattern cannot be used, as the end of a sentence; undefined when it can. */
-export function faultOfPattern(pattern: string): string | undefined {
+/** Why a pattern cannot be used, as the end of a sentence; undefined if it can. */
+export function findPatternFault(pattern: string): string | undefined {
   try {
     RegExp(pattern, "u");
   } catch (error) {

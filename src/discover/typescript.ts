@@ -1,8 +1,8 @@
 import { createRequire } from "node:module";
 
 /**
- * The compiler, as `#typescript` (package.json) names it. It is required, not imported: to import a file of 9 MB of
- * CommonJS, Node reads it twice more, to learn what kind of module it is and what it exports. Every start of the
- * compiler would be half a second slower.
+ * The TypeScript compiler, exported as `#typescript` (package.json). It is loaded with `require`: to import 9 MB of
+ * CommonJS, Node.js reads the file twice more to detect the kind of module and its exports, which would slow every
+ * start of the compiler by half a second.
  */
 export default createRequire(import.meta.url)("typescript") as unknown;

@@ -1,7 +1,4 @@
-/**
- * URI templates (RFC 6570, all levels) and URIs (RFC 3986) as discovery checks them and the host matches them.
- * Knows neither of the two.
- */
+/** URI templates (RFC 6570, all levels) and URIs (RFC 3986), for discovery and for the host. */
 export interface UriTemplate {
   readonly parts: readonly (string | Expression)[];
   /** In the order of the template. */
@@ -17,15 +14,15 @@ export type Operator = "" | "+" | "#" | "." | "/" | ";" | "?" | "&";
 
 export interface Variable {
   readonly name: string;
-  /** `{list*}`: each element, or each pair, on its own. */
+  /** `{list*}`: each element or pair separately. */
   readonly explode: boolean;
-  /** `{name:3}`: at most so many characters of the value. */
+  /** `{name:3}`: at most this many characters of the value. */
   readonly prefix?: number;
-  /** Where its name stands in the template, in UTF-16 units. */
+  /** Offset of its name in the template, in UTF-16 code units. */
   readonly offset: number;
 }
 
-/** A sentence about what is wrong, and the stretch of the text that is. */
+/** A sentence about the fault, and the range of the text that it concerns. */
 export interface TemplateFault {
   readonly message: string;
   readonly offset: number;
@@ -37,10 +34,10 @@ export function isTemplate(uri: string): boolean {
   return uri.includes("{");
 }
 
-/** Longer URIs, and longer templates of them, are nobody's; in UTF-16 units. */
+/** Limit of URIs and of URI templates, in UTF-16 code units; longer ones do not occur in practice. */
 export const URI_UNITS_MAX = 8_192;
 
-/** A template, or why it is none. A URI without variables is a template, too. */
+/** Parses a URI template, or returns why it is invalid. A URI without variables is also a template. */
 export function parseUriTemplate(text: string): UriTemplate | TemplateFault {
   if (text.length > URI_UNITS_MAX) {
     return { message: `it has more than ${URI_UNITS_MAX} characters`, offset: URI_UNITS_MAX, length: 1 };
@@ -52,7 +49,7 @@ export function parseUriTemplate(text: string): UriTemplate | TemplateFault {
     const open = text.indexOf("{", at);
     const literal = text.slice(at, open < 0 ? undefined : open);
     const stray = literal.indexOf("}");
-    if (stray >= 0) return { message: 'this "}" closes nothing', offset: at + stray, length: 1 };
+    if (stray >= 0) return { message: 'this "}" has no matching "{"', offset: at + stray, length: 1 };
     if (literal !== "") parts.push(literal);
     sample += literal;
     if (open < 0) break;
@@ -62,7 +59,7 @@ export function parseUriTemplate(text: string): UriTemplate | TemplateFault {
     if ("message" in expression) return expression;
     parts.push(expression);
     variables.push(...expression.variables);
-    sample += sampleOf(expression);
+    sample += sampleExpansion(expression);
     at = close + 1;
   }
   const names = new Set<string>();
@@ -80,12 +77,12 @@ function parseExpression(body: string, start: number): Expression | TemplateFaul
   const variables: Variable[] = [];
   let offset = start + operator.length;
   for (const spec of body.slice(operator.length).split(",")) {
-    const found = VARIABLE.exec(spec);
-    if (!found) {
+    const match = VARIABLE.exec(spec);
+    if (!match) {
       const message = `"${spec}" is not a variable of a URI template (RFC 6570)`;
       return { message, offset, length: Math.max(spec.length, 1) };
     }
-    const [, name = "", explode, prefix] = found;
+    const [, name = "", explode, prefix] = match;
     variables.push({ name, explode: explode !== undefined, ...(prefix && { prefix: Number(prefix) }), offset });
     offset += spec.length + 1;
   }
@@ -94,8 +91,8 @@ function parseExpression(body: string, start: number): Expression | TemplateFaul
 
 const VARIABLE = /^((?:\w|%[\da-f]{2})(?:\.?(?:\w|%[\da-f]{2}))*)(?:(\*)|:([1-9]\d{0,3}))?$/i;
 
-/** A value that the expression could expand to, so that the whole can be checked as a URI. */
-function sampleOf({ operator, variables }: Expression): string {
+/** A possible expansion of the expression, so that the whole can be checked as a URI. */
+function sampleExpansion({ operator, variables }: Expression): string {
   switch (operator) {
     case ";":
     case "?":
@@ -117,12 +114,12 @@ const uri = new RegExp(
     String.raw`(?:\?(?:${inPath}|[/?])*)?(?:#(?:${inPath}|[/?])*)?$`,
 );
 
-/** Why a text is no absolute URI, as a sentence; undefined when it is one. */
+/** Why a text is not an absolute URI, as a sentence; undefined if it is one. */
 export function faultOfUri(text: string): string | undefined {
   if (uri.test(text)) return undefined;
   if (!/^[A-Za-z][A-Za-z\d+.-]*:/.test(text)) return "a URI begins with a scheme, as in data://report";
   const bad = /[^\w.~!$&'()*+,;=:@/?#[\]%-]/u.exec(text)?.[0];
   return bad === undefined
     ? "it is not a URI (RFC 3986)"
-    : `a URI cannot hold ${JSON.stringify(bad)}; write ${encodeURIComponent(bad)}`;
+    : `a URI cannot contain ${JSON.stringify(bad)}; write ${encodeURIComponent(bad)}`;
 }

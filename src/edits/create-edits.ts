@@ -13,12 +13,12 @@ import { locationOf, type Problem } from "../lib/problem.ts";
 import { limitedPerMinute } from "../lib/token-buckets.ts";
 import { ifSound } from "../store/if-sound.ts";
 import type { ChangeSubject } from "../store/store.ts";
-import { DraftRoom, languageOfDraft } from "./draft-checks.ts";
+import { DraftQuota, languageOfDraft } from "./draft-checks.ts";
 import type { Edits, Listed, SaveOptions, Subject } from "./edits.ts";
 import { examine, newProblems } from "./examine.ts";
 import { entryText, rawEntriesIn, readMcpsText, textAt, type RawEntries } from "./mcps-text.ts";
 import { PackageSupply } from "./package-supply.ts";
-import { contractOf, openPast, singleText } from "./past.ts";
+import { readContract, openPast, singleText } from "./past.ts";
 import { planEdit, planRestore, type EditPlan } from "./plan.ts";
 import { reviewedStore } from "./proposed-store.ts";
 
@@ -28,16 +28,16 @@ export interface EditsDependencies extends HostDependencies {
   readonly savesPerMinuteOf?: (tenant: string) => number;
   /** The same for reviews. */
   readonly reviewsPerMinuteOf?: (tenant: string) => number;
-  /** By default, only sets of packages can be saved whose tarballs the tenant holds. */
+  /** By default, only package sets whose tarballs the tenant already has can be saved. */
   readonly packageSupply?: PackageSupply;
-  /** Tells if a tenant may have packages; all may without it. */
+  /** Returns whether a tenant may have packages; by default all may. */
   readonly mayHavePackages?: (tenant: string) => boolean;
 }
 
-/** A longer variable is not parsed to decide how to show it. */
+/** A longer variable is not parsed to guess its language. */
 const GUESSED_UNITS_MAX = 64 * 1024;
 
-/** A save is tried again when another save overtakes it without touching its subject. */
+/** Attempts of a save that is overtaken by another one that does not touch its subject. */
 const ATTEMPTS_MAX = 5;
 
 export function createEdits(dependencies: EditsDependencies): Edits {
@@ -46,10 +46,11 @@ export function createEdits(dependencies: EditsDependencies): Edits {
   const past = openPast(store, limits);
   const supply = dependencies.packageSupply ?? new PackageSupply(undefined, limits);
   const packages = { supply, mayHave: dependencies.mayHavePackages ?? (() => true) };
-  const room = new DraftRoom(limits);
+  const quota = new DraftQuota(limits);
 
-  /** The directory as the store has it now, which may be newer than the host's. */
-  const directoryOf = (tenant: string): Promise<Directory> => readDirectory(store, tenant, host.directory(tenant));
+  /** The directory as stored now, which may be newer than the host's. */
+  const readCurrentDirectory = (tenant: string): Promise<Directory> =>
+    readDirectory(store, tenant, host.directory(tenant));
 
   const { savesPerMinuteOf, reviewsPerMinuteOf, sharedLimits } = dependencies;
   const checkSaves = limitedPerMinute("save", "savesPerMinute", savesPerMinuteOf, sharedLimits);
@@ -62,12 +63,12 @@ export function createEdits(dependencies: EditsDependencies): Edits {
     { rights, mustExist = false }: Pick<SaveOptions, "rights" | "mustExist">,
   ): Promise<EditPlan> {
     const [before, variable] = await Promise.all([
-      directoryOf(tenant),
+      readCurrentDirectory(tenant),
       subject.kind === "variable" ? store.name(tenant, "variable", subject.name) : undefined,
     ]);
-    const made = await planEdit(reviewing.store, limits, tenant, before, subject, draft, rights, packages, variable);
-    if (mustExist && made.current === null) throw moved(null, undefined);
-    if (draft || made.current !== null) return made;
+    const plan = await planEdit(reviewing.store, limits, tenant, before, subject, draft, rights, packages, variable);
+    if (mustExist && plan.current === null) throw conflict(null, undefined);
+    if (draft || plan.current !== null) return plan;
     throw new BerthError("not_found", `there is no ${subject.kind} "${subject.name}"`);
   }
 
@@ -81,18 +82,18 @@ export function createEdits(dependencies: EditsDependencies): Edits {
     checkSaves(tenant);
     for (let attempt = 1; ; attempt++) {
       const since = await store.latestChange();
-      const made = await makePlan();
-      // A plan reads the servers and the text of `mcps`, which must be of the same moment.
+      const plan = await makePlan();
+      // A plan reads the servers and the source of `mcps`, which must be from the same moment.
       if (await areServersChangedAfter(since, tenant)) {
-        if (attempt === ATTEMPTS_MAX) throw moved(made.current, expected);
+        if (attempt === ATTEMPTS_MAX) throw conflict(plan.current, expected);
         continue;
       }
-      if (expected !== undefined && expected !== made.current) throw moved(made.current, expected);
-      const { review, releases, after } = await examine(reviewing, tenant, made, rights);
+      if (expected !== undefined && expected !== plan.current) throw conflict(plan.current, expected);
+      const { review, releases, after } = await examine(reviewing, tenant, plan, rights);
       const errors = review.problems.filter(({ severity }) => severity === "error");
-      if (errors.length > 0) throw refusedFor(review.problems, errors.length);
+      if (errors.length > 0) throw refusal(review.problems, errors.length);
       if (review.breaking && !allowBreaking) throw new BerthError("edit_breaking", undefined, { data: { review } });
-      const { put, set, derived } = made.proposed.proposal();
+      const { put, set, derived } = plan.proposed.proposal();
       try {
         const storedBytesMax = dependencies.storedBytesOf?.(tenant);
         const changes = await store.change(tenant, {
@@ -108,9 +109,9 @@ export function createEdits(dependencies: EditsDependencies): Edits {
         if (!(error instanceof BerthError && error.code === "name_conflict") || attempt === ATTEMPTS_MAX) throw error;
         continue;
       }
-      // A change of none of the servers, such as one of another variable, leaves nothing to read.
-      if (made.packages || after?.directory !== made.before) await host.reload(tenant, after);
-      return { cid: made.next, review };
+      // A change that affects no server, such as one of another variable, requires no reload.
+      if (plan.packages || after?.directory !== plan.before) await host.reload(tenant, after);
+      return { cid: plan.next, review };
     }
   }
 
@@ -119,20 +120,20 @@ export function createEdits(dependencies: EditsDependencies): Edits {
     return !changes || changes.changed.some(({ kind, name }) => kind === "server" || name === "mcps");
   }
 
-  /** Problems of a server whose text an edit leaves as it is: nothing is built for the edit that could find them. */
-  async function standingProblems(
+  /** Problems of a server whose source an edit leaves unchanged: nothing is built for the edit that could find them. */
+  async function existingProblems(
     tenant: string,
     { kind, name }: Subject,
-    made: EditPlan,
+    plan: EditPlan,
   ): Promise<readonly Problem[]> {
     const summary = kind === "variable" ? undefined : await host.summary(tenant, name);
-    return summary ? newProblems(made, summary.problems, summary.problems) : [];
+    return summary ? newProblems(plan, summary.problems, summary.problems) : [];
   }
 
-  async function entriesOf(tenant: string): Promise<RawEntries | undefined> {
-    const known = (await directoryOf(tenant)).mcps;
-    const variable = known && (await store.name(tenant, "variable", "mcps"))?.cid;
-    if (known && variable === known.cid) return rawEntriesIn({ variable, text: "", isReferred: false }, known);
+  async function readEntries(tenant: string): Promise<RawEntries | undefined> {
+    const cached = (await readCurrentDirectory(tenant)).mcps;
+    const variable = cached && (await store.name(tenant, "variable", "mcps"))?.cid;
+    if (cached && variable === cached.cid) return rawEntriesIn({ variable, text: "", isReferred: false }, cached);
     return rawEntriesIn(await readMcpsText(store, tenant));
   }
 
@@ -144,13 +145,13 @@ export function createEdits(dependencies: EditsDependencies): Edits {
         return record && { cid: record.cid, ...singleText(name, await textAt(store, tenant, record.cid)) };
       }
       case "entry": {
-        const raw = (await entriesOf(tenant))?.get(name);
+        const raw = (await readEntries(tenant))?.get(name);
         if (raw === undefined) return undefined;
         const text = entryText(raw);
         return { cid: rawBlock(text).cid, ...singleText(name, text) };
       }
       case "definition": {
-        const cid = (await directoryOf(tenant)).servers.get(name)?.definition;
+        const cid = (await readCurrentDirectory(tenant)).servers.get(name)?.definition;
         if (cid === undefined) return undefined;
         const { entry, files } = await storedDefinition(store, tenant, cid, name);
         return { cid, entry, files };
@@ -159,13 +160,13 @@ export function createEdits(dependencies: EditsDependencies): Edits {
   }
 
   return {
-    names: namesOf,
+    names: listNames,
 
     async list(tenant, kind, names) {
       const listed: Listed[] = [];
-      const takeTurns = turnTaker();
+      const yieldIfDue = turnTaker();
       for (const name of names) {
-        await takeTurns();
+        await yieldIfDue();
         const version = (await past.history(tenant, { kind, name }))[0];
         if (version?.cid != null) listed.push({ name, cid: version.cid, changedAt: version.changedAt });
       }
@@ -186,7 +187,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
 
     async language(tenant, server) {
       const subject: Subject = { kind: "definition", name: server };
-      if ((await directoryOf(tenant)).servers.get(server)?.definition === undefined) return undefined;
+      if ((await readCurrentDirectory(tenant)).servers.get(server)?.definition === undefined) return undefined;
       const draft = await ifSound(currentDraft(tenant, subject));
       return draft ? languageOf(subject, draft) : "damaged";
     },
@@ -194,24 +195,24 @@ export function createEdits(dependencies: EditsDependencies): Edits {
     async review(tenant, subject, draft, rights, signal) {
       if (!writable) throw new BerthError("read_only");
       checkReviews(tenant);
-      return room.hold(tenant, draft, async () => {
-        const made = await plan(tenant, subject, draft, { rights });
-        const told = made.next === made.current ? await standingProblems(tenant, subject, made) : [];
-        const reviewed = { ...made, told: [...(made.told ?? []), ...told] };
+      return quota.hold(tenant, draft, async () => {
+        const proposal = await plan(tenant, subject, draft, { rights });
+        const existing = proposal.next === proposal.current ? await existingProblems(tenant, subject, proposal) : [];
+        const reviewed = { ...proposal, notices: [...(proposal.notices ?? []), ...existing] };
         return (await examine(reviewing, tenant, reviewed, rights, signal)).review;
       });
     },
 
     save: (tenant, subject, draft, options) =>
-      room.hold(tenant, draft, () => save(tenant, () => plan(tenant, subject, draft, options), subject, options)),
+      quota.hold(tenant, draft, () => save(tenant, () => plan(tenant, subject, draft, options), subject, options)),
     history: (tenant, subject) => past.history(tenant, subject),
     version: (tenant, subject, cid) => past.draft(tenant, subject, cid),
     releases: (tenant, server) => host.releases(tenant, server),
-    contract: (tenant, server, release) => contractOf(store, tenant, server, release),
+    contract: (tenant, server, release) => readContract(store, tenant, server, release),
     restoreRelease(tenant, server, release, options) {
       const makePlan = async () =>
-        planRestore(reviewing.store, tenant, await directoryOf(tenant), server, release, options);
-      return room.hold(tenant, null, () => save(tenant, makePlan, { kind: "release", name: server }, options));
+        planRestore(reviewing.store, tenant, await readCurrentDirectory(tenant), server, release, options);
+      return quota.hold(tenant, null, () => save(tenant, makePlan, { kind: "release", name: server }, options));
     },
     async withdrawRelease(tenant, server, release, { isWithdrawn, by, rights }) {
       if (!writable) throw new BerthError("read_only");
@@ -223,14 +224,14 @@ export function createEdits(dependencies: EditsDependencies): Edits {
     },
   };
 
-  async function namesOf(tenant: string, kind: Subject["kind"]): Promise<string[]> {
+  async function listNames(tenant: string, kind: Subject["kind"]): Promise<string[]> {
     switch (kind) {
       case "variable":
         return (await store.names(tenant, "variable")).map(({ name }) => name);
       case "entry":
-        return [...((await entriesOf(tenant))?.keys() ?? [])].sort();
+        return [...((await readEntries(tenant))?.keys() ?? [])].sort();
       case "definition": {
-        const { servers } = await directoryOf(tenant);
+        const { servers } = await readCurrentDirectory(tenant);
         return [...servers].filter(([, { definition }]) => definition !== undefined).map(([name]) => name);
       }
     }
@@ -241,20 +242,20 @@ function languageOf({ kind, name }: Subject, draft: Draft): Current["language"] 
   if (kind === "definition") return languageOfDraft(draft);
   if (kind === "entry" || name === "mcps") return "json";
   const text = draft.files[draft.entry]!;
-  // A long text is not parsed for a guess.
+  // A long variable is not parsed for a guess.
   if (text.length > GUESSED_UNITS_MAX) return text.trimStart().startsWith("{") ? "json" : "text";
   return soundObject(text) ? "json" : "text";
 }
 
-function refusedFor(problems: readonly Problem[], count: number): BerthError {
+function refusal(problems: readonly Problem[], count: number): BerthError {
   const first = problems.find(({ severity }) => severity === "error")!;
   const more = count > 1 ? ` (and ${count - 1} more)` : "";
   const where = locationOf(first);
   return new BerthError("edit_refused", `${where && `${where}: `}${first.message}${more}`, { data: { problems } });
 }
 
-function moved(current: Cid | null, expected: Cid | null | undefined): BerthError {
-  const wanted = expected === undefined ? "" : `, not ${expected ?? "absent"}`;
-  const detail = `it is ${current ?? "absent"}${wanted}`;
+function conflict(current: Cid | null, expected: Cid | null | undefined): BerthError {
+  const expectation = expected === undefined ? "" : `, not ${expected ?? "absent"}`;
+  const detail = `it is ${current ?? "absent"}${expectation}`;
   return new BerthError("name_conflict", detail, { data: { current, expected } });
 }

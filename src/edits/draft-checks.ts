@@ -14,7 +14,7 @@ import type { Subject } from "./edits.ts";
 
 export type DraftLimits = Pick<Limits, "sourceFileBytes" | "sourceBytes">;
 
-/** The problems of a draft before its content is read. */
+/** The problems of a draft that are found before parsing it. */
 export function checkDraft({ kind, name }: Subject, draft: Draft, limits: DraftLimits): Problem[] {
   const nameProblem = kind === "variable" ? variableNameProblem(name) : serverNameProblem(name);
   const problems = nameProblem === undefined ? [] : [fault("bad-name", nameProblem)];
@@ -58,7 +58,7 @@ function checkFiles({ entry, files }: Draft, limits: DraftLimits): Problem[] {
     const bytes = Buffer.byteLength(text, isBytes(file) ? "base64" : "utf8");
     total += bytes;
     if (isBytes(file) && Buffer.from(text, "base64").toString("base64") !== text) {
-      const message = `${file} is a file of bytes: give it in base64, without line breaks`;
+      const message = `${file} is a binary file: send it in base64, without line breaks`;
       problems.push({ ...fault("not-base64", message), file });
     }
     if (bytes > limits.sourceFileBytes) {
@@ -75,7 +75,7 @@ function checkFiles({ entry, files }: Draft, limits: DraftLimits): Problem[] {
       all.some(([other]) => other !== entry && !isSkillFile(other) && !isAsset(other))
     ) {
       problems.push({
-        ...fault("shell-files", "A shell definition is one file, and perhaps its icons and the files of its skills"),
+        ...fault("shell-files", "A shell definition is a single file, with optional icons and files of its skills"),
         file,
       });
     }
@@ -98,52 +98,49 @@ function fault(code: string, message: string): Problem {
 /** Concurrent saves and reviews of one tenant, most of which wait for the compiler. */
 const bounds = fixed({ draftsPerTenant: 128 });
 
-export type DraftRoomLimits = Pick<Limits, "draftBytes" | "draftBytesPerTenant">;
+export type DraftQuotaLimits = Pick<Limits, "draftBytes" | "draftBytesPerTenant">;
 
-/** The time after which room may be free again. */
+/** After this time, a slot may be free again. */
 const RETRY_AFTER_S = 1;
 
 /**
- * Limits what saves and reviews hold until they are answered: their drafts wait for the compiler, which works on one
- * definition at a time. It knows nothing of what they do.
+ * Limits the memory of saves and reviews in progress: their drafts wait for the compiler, which works on one definition
+ * at a time. It knows nothing of what they do.
  */
-export class DraftRoom {
-  readonly #limits: DraftRoomLimits;
+export class DraftQuota {
+  readonly #limits: DraftQuotaLimits;
   readonly #drafts = new TenantCounts();
-  readonly #units = new TenantCounts();
+  readonly #codeUnits = new TenantCounts();
 
-  constructor(limits: DraftRoomLimits) {
+  constructor(limits: DraftQuotaLimits) {
     this.#limits = limits;
   }
 
-  /**
-   * Rejects with `too_many_requests` when there is no room. A limit of bytes never refuses the only draft that it
-   * counts.
-   */
+  /** Rejects with `too_many_requests` at the limit. A limit of bytes never rejects the only draft that it counts. */
   async hold<T>(tenant: string, draft: Draft | null, work: () => Promise<T>): Promise<T> {
     const units = draft ? unitsOf(draft) : 0;
     this.#check(tenant, units);
     this.#drafts.add(tenant, 1);
-    this.#units.add(tenant, units);
+    this.#codeUnits.add(tenant, units);
     try {
       return await work();
     } finally {
       this.#drafts.add(tenant, -1);
-      this.#units.add(tenant, -units);
+      this.#codeUnits.add(tenant, -units);
     }
   }
 
   #check(tenant: string, units: number): void {
     const { draftsPerTenant } = bounds;
     const { draftBytes, draftBytesPerTenant } = this.#limits;
-    if (this.#drafts.of(tenant) >= draftsPerTenant) throw full(`${draftsPerTenant} saves and reviews`);
+    if (this.#drafts.of(tenant) >= draftsPerTenant) throw overLimit(`${draftsPerTenant} saves and reviews`);
     if (units === 0) return;
-    const own = this.#units.of(tenant);
-    if (own > 0 && own + units > draftBytesPerTenant) {
-      throw full(`drafts of ${draftBytesPerTenant} characters in this tenant`);
+    const used = this.#codeUnits.of(tenant);
+    if (used > 0 && used + units > draftBytesPerTenant) {
+      throw overLimit(`drafts of ${draftBytesPerTenant} characters in this tenant`);
     }
-    if (this.#units.all > 0 && this.#units.all + units > draftBytes) {
-      throw full(`drafts of ${draftBytes} characters`);
+    if (this.#codeUnits.all > 0 && this.#codeUnits.all + units > draftBytes) {
+      throw overLimit(`drafts of ${draftBytes} characters`);
     }
   }
 }
@@ -154,7 +151,7 @@ function unitsOf({ files }: Draft): number {
   return units;
 }
 
-function full(what: string): BerthError {
-  const message = `${what} are in progress; try again in ${RETRY_AFTER_S} s`;
+function overLimit(limit: string): BerthError {
+  const message = `${limit} are in progress; try again in ${RETRY_AFTER_S} s`;
   return new BerthError("too_many_requests", message, { data: { retryAfterSeconds: RETRY_AFTER_S } });
 }

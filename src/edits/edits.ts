@@ -8,46 +8,40 @@ import type { Current, Draft } from "../lib/draft.ts";
 
 /**
  * Changes variables, definitions and servers' entries in `mcps` while Berth runs. A save checks everything, takes
- * effect as a whole or not at all, and keeps what stood before in the history. It knows no HTTP and no page.
+ * effect as a whole or not at all, and leaves the previous version in the history. It knows neither HTTP nor pages.
  */
 export interface Edits {
   /** The sorted names of what can be edited: variables, and servers that have a definition or an entry. */
   names(tenant: string, kind: Subject["kind"]): Promise<readonly string[]>;
   /** The current versions under these names, without names that have none. */
   list(tenant: string, kind: Subject["kind"], names: readonly string[]): Promise<readonly Listed[]>;
-  /**
-   * The current version; undefined when there is none of that name. Rejects with `content_corrupt` and
-   * `content_missing`.
-   */
+  /** The current version; undefined if there is none. Rejects with `content_corrupt` or `content_missing`. */
   read(tenant: string, subject: Subject): Promise<Current | undefined>;
-  /** The language of a server's definition; undefined where it has none here. Does not reject for a damaged one. */
+  /** The language of a server's definition; undefined if it has none here. Does not reject for a damaged one. */
   language(tenant: string, server: string): Promise<Current["language"] | "damaged" | undefined>;
   /**
-   * Tells what saving `draft` would do, without doing it. A null draft deletes; for a definition, the whole server.
-   * Rejects with `forbidden` and `programs_refused` as `save` does, since a review may have to start the server. The
-   * store keeps nothing of it, and once `signal` is aborted, nothing more of it is begun. Rejects with
-   * `too_many_requests`, as `save` does, when too much of the tenant is under way.
+   * Reports what saving `draft` would do, without doing it. A null draft deletes; for a definition, the whole server.
+   * Rejects with `forbidden` and `programs_refused` as `save` does, since a review may have to start the server.
+   * Nothing of it is stored, and once `signal` is aborted, no further step is started. Rejects with
+   * `too_many_requests`, as `save` does, if the tenant has too many saves and reviews in progress.
    */
   review(tenant: string, subject: Subject, draft: Draft | null, rights: Rights, signal?: CancelSignal): Promise<Review>;
   /**
-   * Saves, or changes nothing and rejects with `read_only`, `name_conflict` (data: `current`, the current CID),
-   * `edit_refused` (data: `problems`) or `edit_breaking` (data: `review`), which `allowBreaking` lets through; with
-   * `forbidden` or `programs_refused` (data: `changes`) when the author may not make all of the changes; and with
-   * `not_found` when there is nothing to delete.
+   * Saves, or changes nothing and rejects: with `read_only`, `name_conflict` (data: `current`, the current CID),
+   * `edit_refused` (data: `problems`) or `edit_breaking` (data: `review`), which `allowBreaking` permits; with
+   * `forbidden` or `programs_refused` (data: `changes`) if the author may not make all of the changes; and with
+   * `not_found` if there is nothing to delete.
    */
   save(tenant: string, subject: Subject, draft: Draft | null, options: SaveOptions): Promise<Saved>;
   /** Every version, newest first; deletions have no CID. */
   history(tenant: string, subject: Subject): Promise<readonly Version[]>;
-  /** The draft of a version; undefined when this subject never had that version. */
+  /** The draft of a version; undefined if this subject never had that version. */
   version(tenant: string, subject: Subject, cid: Cid): Promise<Draft | undefined>;
   /** The releases of a server, newest first. */
   releases(tenant: string, server: string): Promise<readonly ReleaseVersion[]>;
-  /** The contract that clients saw of a release; undefined when it is no release of this server. */
+  /** The contract that clients saw of a release; undefined if it is not a release of this server. */
   contract(tenant: string, server: string, release: Cid): Promise<Contract | undefined>;
-  /**
-   * Restores an earlier release: its definition and its entry, or with `keepEntry` the definition alone. Rejects as
-   * `save` does.
-   */
+  /** Restores an earlier release: definition and entry, or with `keepEntry` the definition. Rejects as `save` does. */
   restoreRelease(
     tenant: string,
     server: string,
@@ -55,9 +49,9 @@ export interface Edits {
     options: SaveOptions & { readonly keepEntry?: boolean },
   ): Promise<Saved>;
   /**
-   * Withdraws an earlier release, so that neither its address nor a restore gives it any more; or reinstates it. Its
-   * CID and its content stay. Rejects with `read_only`, `forbidden`, `not_found`, `name_conflict`, and `edit_refused` for
-   * the release that is served now.
+   * Withdraws an earlier release, so that it is neither served at its address nor restorable; or reinstates it. Its CID
+   * and its content remain. Rejects with `read_only`, `forbidden`, `not_found`, `name_conflict`, and with
+   * `edit_refused` for the currently served release.
    */
   withdrawRelease(tenant: string, server: string, release: Cid, options: WithdrawOptions): Promise<void>;
 }
@@ -81,12 +75,12 @@ export interface Listed {
 }
 
 export interface SaveOptions {
-  /** The version that the author saw; null for none. Without it the save overwrites any version. */
+  /** The version that the author saw; null for none. If absent, the save overwrites any version. */
   readonly expected?: Cid | null;
-  /** True to require that a version exists. */
+  /** Require that a version exists. */
   readonly mustExist?: boolean;
   readonly allowBreaking?: boolean;
-  /** Who or what saves: `page`, `api`, … */
+  /** The source of the save: `page`, `api`, … */
   readonly by: string;
   /** The rights of the principal that saves. */
   readonly rights: Rights;

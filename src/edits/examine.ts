@@ -36,9 +36,9 @@ import { packageChanges, packageWarnings } from "./package-changes.ts";
 import type { EditPlan } from "./plan.ts";
 import { type ProposedStore, type ReviewedStore, proposeTo } from "./proposed-store.ts";
 
-/** How long a save or a review waits for the lists of all upstreams that it starts; others start later. */
+/** How long a save or a review waits for the lists of all upstreams that it starts; slower ones start later. */
 const bounds = fixed({ upstreamSaveMs: 30_000 });
-/** How many upstreams a save starts at a time. */
+/** How many upstreams a save starts concurrently. */
 const UPSTREAM_STARTS = 8;
 
 export interface Examiner extends HostDependencies {
@@ -46,18 +46,18 @@ export interface Examiner extends HostDependencies {
   readonly host: Host;
 }
 
-/** A review, and what has to be written for the releases that stand now. */
-interface Examined {
+/** A review, and what has to be written for the current releases. */
+interface Examination {
   readonly review: Review;
   readonly releases: ReturnType<ProposedStore["proposal"]>;
-  /** All servers as they would be; undefined when the plan has problems. */
+  /** All servers after the edit; undefined if the plan has problems. */
   readonly after: Foreseen | undefined;
 }
 
 /**
- * Builds every server that a plan touches, as it is and as it would be, and tells the differences. The compiler works
- * in its own process; between two servers, calls have turns in this one. Rejects when `rights` do not allow a change of
- * the plan, and with `cancelled` once `signal` is aborted.
+ * Builds every server that a plan affects, before and after the edit, and reports the differences. The compiler works
+ * in its own process; between two servers, this yields to other calls. Rejects if `rights` do not allow a change of the
+ * plan, and with `cancelled` once `signal` is aborted.
  */
 export async function examine(
   dependencies: Examiner,
@@ -65,109 +65,120 @@ export async function examine(
   plan: EditPlan,
   rights: Rights,
   signal?: CancelSignal,
-): Promise<Examined> {
+): Promise<Examination> {
   const compile: CompileFor = (source, of, _, tarballs) => dependencies.compile(source, of, signal, tarballs);
   const examiner = { ...dependencies, compile };
-  const problems = new GatheredProblems();
+  const problems = new ProblemCollector();
   problems.add(plan.problems);
-  problems.add(plan.told ?? []);
+  problems.add(plan.notices ?? []);
   const servers: ServerEffect[] = [];
-  const told = new ToldChanges();
-  const toldTools = new ToldTools();
-  // The current release may never have been loaded, and must still be addressable once it is replaced.
-  const standing = proposeTo(examiner.store);
+  const reportedChanges = new ToldChanges();
+  const reportedTools = new ReportedTools();
+  // The current release may never have been loaded, and must remain addressable after it is replaced.
+  const currentStore = proposeTo(examiner.store);
   const prepared = new BoundedMap<string, PreparedServer>(PREPARED_MAX);
-  let foreseen: Foreseen | undefined;
+  let pendingDirectory: Foreseen | undefined;
   if (plan.problems.length === 0) {
     const after = await readDirectory(plan.proposed, tenant, plan.before, plan.mcps);
-    foreseen = { directory: after, prepared };
+    pendingDirectory = { directory: after, prepared };
     problems.add(newProblems(plan, plan.before.problems, after.problems));
-    // A configuration that is refused as a whole would only remove servers.
-    const names = problems.areWarnings ? await differing(plan.before, after) : [];
+    // An invalid configuration would only remove servers.
+    const names = problems.areWarnings ? await findDifferences(plan.before, after) : [];
     if (plan.packages) {
       problems.add(packageWarnings(plan.packages.before, plan.packages.after));
       const changed = await changedPackages(plan.packages.before, plan.packages.after);
       names.push(...(await serversImporting(plan.proposed, tenant, after.servers, changed)));
     }
     await checkRights(tenant, names, { ...plan, after }, rights);
-    await standing.change(tenant, { by: "edit", set: names.map((name) => unmovedRecord(plan.before, name)) });
-    const [stood, stands] = [upstreamsOf(plan.before, names, standing), upstreamsOf(after, names, plan.proposed)];
-    const looks = [...stands.values(), ...stood.values()];
-    const look = ({ name, listed, store }: Look): Promise<State> => stateOf(examiner, tenant, name, listed, store);
-    const states = await lookSideBySide(looks, look, signal);
+    await currentStore.change(tenant, { by: "edit", set: names.map((name) => expectUnmoved(plan.before, name)) });
+    const [upstreamsBefore, upstreamsAfter] = [
+      upstreamsOf(plan.before, names, currentStore),
+      upstreamsOf(after, names, plan.proposed),
+    ];
+    const upstreams = [...upstreamsAfter.values(), ...upstreamsBefore.values()];
+    const inspect = ({ name, listed, store }: UpstreamProbe): Promise<ServerState> =>
+      readState(examiner, tenant, name, listed, store);
+    const states = await inspectConcurrently(upstreams, inspect, signal);
     for (const name of names) {
       await nextTurn();
       if (signal?.aborted) throw new BerthError("cancelled");
-      const was =
-        states.get(stood.get(name)) ?? (await stateOf(examiner, tenant, name, plan.before.servers.get(name), standing));
+      const before =
+        states.get(upstreamsBefore.get(name)) ??
+        (await readState(examiner, tenant, name, plan.before.servers.get(name), currentStore));
       await nextTurn();
-      const would =
-        states.get(stands.get(name)) ?? (await stateOf(examiner, tenant, name, after.servers.get(name), plan.proposed));
+      const afterState =
+        states.get(upstreamsAfter.get(name)) ??
+        (await readState(examiner, tenant, name, after.servers.get(name), plan.proposed));
       await nextTurn();
-      if (would.prepared) prepared.set(name, would.prepared);
-      const found = newProblems(plan, was.problems, would.problems);
-      const tried = plan.packages ? triedBy(after.servers.get(name), name) : plan.written;
-      if (name === tried?.server && would.kind === "served") {
-        const written = { ...tried, entry: after.servers.get(name)?.entry };
-        found.push(...(await loadProblems(tenant, written, { ...examiner, store: plan.proposed })));
+      if (afterState.prepared) prepared.set(name, afterState.prepared);
+      const newOnes = newProblems(plan, before.problems, afterState.problems);
+      const toLoad = plan.packages ? definitionToLoad(after.servers.get(name), name) : plan.written;
+      if (name === toLoad?.server && afterState.kind === "served") {
+        const written = { ...toLoad, entry: after.servers.get(name)?.entry };
+        newOnes.push(...(await loadProblems(tenant, written, { ...examiner, store: plan.proposed })));
       }
-      problems.add(plan.packages ? ofServer(name, was, found) : found);
-      problems.add(await withdrawnProblems(examiner.store, tenant, name, would));
-      const effect = await effectOn(name, was, would, told, toldTools);
-      if (effect) servers.push(plan.packages ? { ...effect, ...(await sizesOf(was, would, plan.proposed)) } : effect);
+      problems.add(plan.packages ? prefixServer(name, before, newOnes) : newOnes);
+      problems.add(await withdrawnProblems(examiner.store, tenant, name, afterState));
+      const effect = await computeEffect(name, before, afterState, reportedChanges, reportedTools);
+      if (effect)
+        servers.push(plan.packages ? { ...effect, ...(await bundleSizes(before, afterState, plan.proposed)) } : effect);
     }
   }
-  const releases = standing.proposal();
-  return { review: await reviewOf(problems, plan, servers), releases, after: foreseen };
+  const releases = currentStore.proposal();
+  return { review: await reviewOf(problems, plan, servers), releases, after: pendingDirectory };
 }
 
-/** Has the save conflict with one that changes the server's record after it was read. */
-function unmovedRecord({ servers }: Directory, name: string): NameMove {
+/** Makes the save conflict with one that changes the server's record after it was read. */
+function expectUnmoved({ servers }: Directory, name: string): NameMove {
   const cid = servers.get(name)?.record?.cid ?? null;
   return { kind: "server", name, cid, expected: cid };
 }
 
-/** Few saves change more servers, and each is held in memory until the host has it. */
+/** Few saves change more servers, and each is in memory until the host has taken it. */
 const PREPARED_MAX = 4;
 
-async function reviewOf(problems: GatheredProblems, plan: EditPlan, servers: readonly ServerEffect[]): Promise<Review> {
-  const { first, further } = problems.told();
-  const placed = distinctProblems(await plan.place(first)).sort(byPlace);
+async function reviewOf(problems: ProblemCollector, plan: EditPlan, servers: readonly ServerEffect[]): Promise<Review> {
+  const { first, further } = problems.report();
+  const located = distinctProblems(await plan.locate(first)).sort(byPosition);
   const breaking = servers.some(({ changes }) => changes.some(({ effect }) => effect === "breaking"));
   const packages = plan.packages && packageChanges(plan.packages.before, plan.packages.after);
   const areKnown = packages !== undefined && plan.problems.length === 0;
-  return { problems: [...placed, ...further], servers, breaking, ...(areKnown && { packages }) };
+  return { problems: [...located, ...further], servers, breaking, ...(areKnown && { packages }) };
 }
 
-/** The source that other packages are tried with. */
-function triedBy(listed: DirectoryEntry | undefined, server: string): EditPlan["written"] {
+/** The source to load with the changed packages. */
+function definitionToLoad(listed: DirectoryEntry | undefined, server: string): EditPlan["written"] {
   return listed?.definition === undefined ? undefined : { server, definition: listed.definition };
 }
 
-/** A change of packages names the server that a problem is of; one that was not served before refuses no change. */
-function ofServer(server: string, was: State, problems: readonly Problem[]): Problem[] {
+/** A change of packages names the server of each problem; a server that was not served before blocks no change. */
+function prefixServer(server: string, before: ServerState, problems: readonly Problem[]): Problem[] {
   return problems.map((problem) => ({
     ...problem,
     message: `"${server}": ${problem.message}`,
-    ...(was.kind !== "served" && { severity: "warning" }),
+    ...(before.kind !== "served" && { severity: "warning" }),
   }));
 }
 
-async function sizesOf(was: State, would: State, store: Store): Promise<Pick<ServerEffect, "bundleBytes">> {
-  const bytesOf = async ({ prepared }: State): Promise<number | undefined> => {
+async function bundleSizes(
+  beforeState: ServerState,
+  afterState: ServerState,
+  store: Store,
+): Promise<Pick<ServerEffect, "bundleBytes">> {
+  const readBytes = async ({ prepared }: ServerState): Promise<number | undefined> => {
     const bundle = prepared?.release.bundle;
     return bundle ? (await ifSound(store.derived(bundle)))?.length : undefined;
   };
-  const [before, after] = [await bytesOf(was), await bytesOf(would)];
+  const [before, after] = [await readBytes(beforeState), await readBytes(afterState)];
   if (before === undefined && after === undefined) return {};
   return { bundleBytes: { ...(before !== undefined && { before }), ...(after !== undefined && { after }) } };
 }
 
-/** Problems of all servers that an edit touches: those of each kind that are reported, and the number of all others. */
-export class GatheredProblems {
+/** Problems of all servers that an edit affects: the first ones to report, and the number of the others. */
+export class ProblemCollector {
   readonly #first: Problem[] = [];
   readonly #errors: Problem[] = [];
-  readonly #known = new Set<string>();
+  readonly #seen = new Set<string>();
   #count = 0;
   #errorCount = 0;
 
@@ -175,17 +186,17 @@ export class GatheredProblems {
     return this.#errorCount === 0;
   }
 
-  /** Skips duplicates as long as problems are kept. */
+  /** Skips duplicates among the stored problems. */
   add(problems: readonly Problem[]): void {
     for (const problem of problems) {
       const isError = problem.severity === "error";
-      // A reading with further problems reports their number itself, as one more problem.
+      // A parse with further problems reports their number itself, as one more problem.
       const isFirst = this.#first.length <= PROBLEMS_MAX;
       const isFirstError = isError && this.#errors.length < PROBLEMS_MAX;
       if (isFirst || isFirstError) {
         const text = JSON.stringify(problem);
-        if (this.#known.has(text)) continue;
-        this.#known.add(text);
+        if (this.#seen.has(text)) continue;
+        this.#seen.add(text);
         if (isFirst) this.#first.push(problem);
         if (isFirstError) this.#errors.push(problem);
       }
@@ -195,7 +206,7 @@ export class GatheredProblems {
   }
 
   /** Errors come before warnings, so that warnings hide no error. */
-  told(): { readonly first: readonly Problem[]; readonly further: readonly Problem[] } {
+  report(): { readonly first: readonly Problem[]; readonly further: readonly Problem[] } {
     if (this.#count <= PROBLEMS_MAX + 1) return { first: this.#first, further: [] };
     const warnings = this.#first.filter(({ severity }) => severity === "warning");
     const severity = this.#errorCount > PROBLEMS_MAX ? "error" : "warning";
@@ -206,21 +217,21 @@ export class GatheredProblems {
   }
 }
 
-/** Keeps the order of files, and sorts each file from its top. */
-function byPlace(one: Problem, other: Problem): number {
+/** Preserves the order of files, and sorts each file by position. */
+function byPosition(one: Problem, other: Problem): number {
   if (one.file !== other.file) return 0;
   return (one.line ?? 0) - (other.line ?? 0) || (one.column ?? 0) - (other.column ?? 0);
 }
 
-async function differing(before: Directory, after: Directory): Promise<string[]> {
+async function findDifferences(before: Directory, after: Directory): Promise<string[]> {
   const names = new Set([...before.servers.keys(), ...after.servers.keys()]);
-  const takeTurns = turnTaker();
-  const found: string[] = [];
+  const yieldIfDue = turnTaker();
+  const differing: string[] = [];
   for (const name of names) {
-    await takeTurns();
-    if (!isSame(before.servers.get(name), after.servers.get(name))) found.push(name);
+    await yieldIfDue();
+    if (!isSame(before.servers.get(name), after.servers.get(name))) differing.push(name);
   }
-  return found.sort();
+  return differing.sort();
 }
 
 function isSame(before: DirectoryEntry | undefined, after: DirectoryEntry | undefined): boolean {
@@ -228,25 +239,30 @@ function isSame(before: DirectoryEntry | undefined, after: DirectoryEntry | unde
   return before !== undefined && after !== undefined && saidOf(before) === saidOf(after);
 }
 
-/** An old problem outside of what the edit writes does not refuse the edit, and becomes a warning. */
+/** An old problem outside of what the edit writes does not block the edit, and becomes a warning. */
 export function newProblems(
   plan: Pick<EditPlan, "isWritten">,
   before: readonly Problem[],
   after: readonly Problem[],
 ): Problem[] {
-  const stood = new Set(before.map(identityOf));
+  const existing = new Set(before.map(problemKey));
   return after.map((problem) =>
-    plan.isWritten(problem) || !stood.has(identityOf(problem)) ? problem : { ...problem, severity: "warning" },
+    plan.isWritten(problem) || !existing.has(problemKey(problem)) ? problem : { ...problem, severity: "warning" },
   );
 }
 
-/** Ignores the place, which moves with the lines before it. */
-function identityOf({ code, message, tool, file, pointer }: Problem): string {
+/** Ignores the position, which moves with the lines before it. */
+function problemKey({ code, message, tool, file, pointer }: Problem): string {
   return JSON.stringify([code, message, tool, file, pointer]);
 }
 
-/** A withdrawn release does not come back by being written again. */
-async function withdrawnProblems(store: Store, tenant: string, server: string, { catalog }: State): Promise<Problem[]> {
+/** A withdrawn release is not restored by saving the same content again. */
+async function withdrawnProblems(
+  store: Store,
+  tenant: string,
+  server: string,
+  { catalog }: ServerState,
+): Promise<Problem[]> {
   if (!catalog) return [];
   const withdrawn = await withdrawnOf(store, tenant, server);
   if (!withdrawn?.releases.has(catalog.release)) return [];
@@ -256,48 +272,54 @@ async function withdrawnProblems(store: Store, tenant: string, server: string, {
 }
 
 /** An upstream that may have to be started to know what it offers. */
-interface Look {
+interface UpstreamProbe {
   readonly name: string;
   readonly listed: DirectoryEntry;
   readonly store: Store;
 }
 
-function upstreamsOf({ servers }: Directory, names: readonly string[], store: Store): ReadonlyMap<string, Look> {
-  const looks = new Map<string, Look>();
+function upstreamsOf(
+  { servers }: Directory,
+  names: readonly string[],
+  store: Store,
+): ReadonlyMap<string, UpstreamProbe> {
+  const probes = new Map<string, UpstreamProbe>();
   for (const name of names) {
     const listed = servers.get(name);
-    if (listed?.enabled && listed.entry.upstream !== undefined) looks.set(name, { name, listed, store });
+    if (listed?.enabled && listed.entry.upstream !== undefined) probes.set(name, { name, listed, store });
   }
-  return looks;
+  return probes;
 }
 
 /**
- * The states of upstreams, which are started side by side. One that has not answered in time goes on starting, and the
- * save does not wait for it: what it offers is taken over when it comes.
+ * The states of upstreams, which are started concurrently. One that has not answered in time continues to start without
+ * delaying the save: its contract is accepted when it arrives.
  */
-async function lookSideBySide(
-  looks: readonly Look[],
-  look: (look: Look) => Promise<State>,
+async function inspectConcurrently(
+  looks: readonly UpstreamProbe[],
+  look: (look: UpstreamProbe) => Promise<ServerState>,
   signal: CancelSignal | undefined,
-): Promise<ReadonlyMap<Look | undefined, State>> {
+): Promise<ReadonlyMap<UpstreamProbe | undefined, ServerState>> {
   const { upstreamSaveMs } = bounds;
-  const states = new Map<Look | undefined, State>(looks.map((each) => [each, starting(each.name, upstreamSaveMs)]));
+  const states = new Map<UpstreamProbe | undefined, ServerState>(
+    looks.map((each) => [each, starting(each.name, upstreamSaveMs)]),
+  );
   if (looks.length === 0) return states;
-  const waiting = [...looks];
-  const over = new AbortController();
-  const lookInTurn = async (): Promise<void> => {
-    for (let each = waiting.shift(); each && !over.signal.aborted; each = waiting.shift()) {
+  const queue = [...looks];
+  const deadline = new AbortController();
+  const worker = async (): Promise<void> => {
+    for (let each = queue.shift(); each && !deadline.signal.aborted; each = queue.shift()) {
       const state = await look(each);
-      if (!over.signal.aborted) states.set(each, state);
+      if (!deadline.signal.aborted) states.set(each, state);
     }
   };
-  const all = Promise.all(Array.from({ length: UPSTREAM_STARTS }, lookInTurn));
+  const all = Promise.all(Array.from({ length: UPSTREAM_STARTS }, worker));
   all.catch(() => {});
-  const stop = (): void => over.abort();
+  const stop = (): void => deadline.abort();
   const timer = setTimeout(stop, upstreamSaveMs);
   signal?.addEventListener("abort", stop);
   try {
-    await Promise.race([all, new Promise((resolve) => over.signal.addEventListener("abort", resolve))]);
+    await Promise.race([all, new Promise((resolve) => deadline.signal.addEventListener("abort", resolve))]);
   } finally {
     stop();
     clearTimeout(timer);
@@ -306,21 +328,21 @@ async function lookSideBySide(
   return states;
 }
 
-function starting(name: string, ms: number): State {
+function starting(name: string, ms: number): ServerState {
   const message = `"${name}" has not answered within ${ms / 1000} s: it is still starting, and its contract is taken over when it arrives.`;
   return { kind: "starting", problems: [{ code: "upstream-starting", message, severity: "warning" }] };
 }
 
-interface State {
-  /** `starting`: what it offers is not known yet. */
+interface ServerState {
+  /** `starting`: what it offers is unknown so far. */
   readonly kind: "absent" | "disabled" | "refused" | "served" | "starting";
   readonly catalog?: Catalog;
   readonly prepared?: PreparedServer;
   readonly problems: readonly Problem[];
 }
 
-/** Errors that the author cannot mend. */
-const ofTheService: ReadonlySet<ErrorCode> = new Set([
+/** Errors that the author cannot fix. */
+const SERVICE_ERRORS: ReadonlySet<ErrorCode> = new Set([
   "check_failed",
   "compiler_failed",
   "store_failed",
@@ -331,27 +353,27 @@ const ofTheService: ReadonlySet<ErrorCode> = new Set([
   "cancelled",
 ]);
 
-async function stateOf(
+async function readState(
   examiner: Examiner,
   tenant: string,
   name: string,
   listed: DirectoryEntry | undefined,
   store: Store,
-): Promise<State> {
+): Promise<ServerState> {
   if (!listed) return { kind: "absent", problems: [] };
   if (!listed.enabled) return { kind: "disabled", problems: listed.problems };
   try {
-    const port = guestPort(tenant, name, quiet(examiner.host), store, examiner.guestRequests);
-    const loaded = await loadCatalog(tenant, name, listed, port, loading(examiner, store));
+    const port = guestPort(tenant, name, withoutEffects(examiner.host), store, examiner.guestRequests);
+    const loaded = await loadCatalog(tenant, name, listed, port, loadDependencies(examiner, store));
     return { kind: "served", ...loaded, problems: loaded.catalog.problems };
   } catch (error) {
-    if (!(error instanceof BerthError) || ofTheService.has(error.code)) throw error;
-    return { kind: "refused", problems: problemsOf(error) };
+    if (!(error instanceof BerthError) || SERVICE_ERRORS.has(error.code)) throw error;
+    return { kind: "refused", problems: toProblems(error) };
   }
 }
 
-/** A server that is only reviewed serves nobody, so nothing of it is counted. */
-function loading(examiner: Examiner, store: Store): LoadDependencies {
+/** A server that is only reviewed serves no clients, so nothing of it is counted. */
+function loadDependencies(examiner: Examiner, store: Store): LoadDependencies {
   return {
     ...examiner,
     store,
@@ -362,100 +384,101 @@ function loading(examiner: Examiner, store: Store): LoadDependencies {
 }
 
 /** A reviewed server changes nothing either. */
-function quiet(host: Host): Parameters<typeof guestPort>[2] {
+function withoutEffects(host: Host): Parameters<typeof guestPort>[2] {
   return { ...host, resourceUpdated: () => true, setVisible: () => Promise.resolve() };
 }
 
-function problemsOf(error: BerthError): readonly Problem[] {
+function toProblems(error: BerthError): readonly Problem[] {
   const problems = error.data?.["problems"] as readonly Problem[] | undefined;
   if (problems?.length) return problems;
   return [{ code: error.code.replaceAll("_", "-"), message: error.message, severity: "error" }];
 }
 
-async function effectOn(
+async function computeEffect(
   server: string,
-  was: State,
-  would: State,
-  told: ToldChanges,
-  toldTools: ToldTools,
+  beforeState: ServerState,
+  afterState: ServerState,
+  reportedChanges: ToldChanges,
+  reportedTools: ReportedTools,
 ): Promise<ServerEffect | undefined> {
-  const [before, after] = [was.catalog, would.catalog];
+  const [before, after] = [beforeState.catalog, afterState.catalog];
   const versions = { ...(before && { before: before.release }), ...(after && { after: after.release }) };
   if (before && after) {
     if (before.release === after.release) return undefined;
-    const changes = told.of(await compareInTurns(before.contract, after.contract));
-    const newBehaviour = await behaviourOf(before, after);
-    const first = told.names(newBehaviour);
+    const changes = reportedChanges.of(await compareInTurns(before.contract, after.contract));
+    const newBehaviour = await changedBehaviour(before, after);
+    const first = reportedChanges.names(newBehaviour);
     return {
       server,
       outcome: "changed",
       ...versions,
-      changes: first.length === newBehaviour.length ? changes : [...changes, furtherBehaviour(newBehaviour, first)],
+      changes: first.length === newBehaviour.length ? changes : [...changes, summarizeRest(newBehaviour, first)],
       newBehaviour: first,
     };
   }
-  if (would.kind === "starting") {
-    const changes = before ? [unknownChange(server)] : [];
+  if (afterState.kind === "starting") {
+    const changes = before ? [unknownContract(server)] : [];
     return { server, outcome: "starting", ...versions, changes, newBehaviour: [] };
   }
   if (after) {
-    const tools = await toldTools.of(after.contract.tools);
+    const tools = await reportedTools.of(after.contract.tools);
     return { server, outcome: "added", ...versions, changes: [], tools, newBehaviour: [] };
   }
   if (!before) return undefined;
-  if (would.kind === "refused") return { server, outcome: "refused", ...versions, changes: [], newBehaviour: [] };
-  return { server, outcome: "removed", ...versions, changes: [removal(server, would)], newBehaviour: [] };
+  if (afterState.kind === "refused") return { server, outcome: "refused", ...versions, changes: [], newBehaviour: [] };
+  return { server, outcome: "removed", ...versions, changes: [removal(server, afterState)], newBehaviour: [] };
 }
 
-/** Tells the first tools of new servers, so many in one review. */
-class ToldTools {
-  #left = TOOLS_TOLD_MAX;
+/** Reports the first tools of new servers, up to this many per review. */
+class ReportedTools {
+  #left = TOOLS_REPORTED_MAX;
 
   async of(tools: Catalog["contract"]["tools"]): Promise<readonly ToldTool[]> {
-    const takeTurns = turnTaker();
-    const told: ToldTool[] = [];
+    const yieldIfDue = turnTaker();
+    const reported: ToldTool[] = [];
     for (const tool of tools.slice(0, this.#left)) {
-      await takeTurns();
-      const description = cutText(tool.description ?? tool.title ?? "", TOLD_UNITS_MAX);
-      told.push({ name: tool.name, signature: cutText(signatureOf(tool), TOLD_UNITS_MAX), description });
+      await yieldIfDue();
+      const description = cutText(tool.description ?? tool.title ?? "", TEXT_UNITS_MAX);
+      reported.push({ name: tool.name, signature: cutText(signatureOf(tool), TEXT_UNITS_MAX), description });
     }
-    this.#left -= told.length;
-    return told;
+    this.#left -= reported.length;
+    return reported;
   }
 }
 
-const TOOLS_TOLD_MAX = 200;
-/** In UTF-16 units. */
-const TOLD_UNITS_MAX = 500;
+const TOOLS_REPORTED_MAX = 200;
+/** In UTF-16 code units. */
+const TEXT_UNITS_MAX = 500;
 
-function furtherBehaviour(all: readonly string[], told: readonly string[]): ContractChange {
-  const message = `The code of ${all.length - told.length} more tools has changed behind the same contract.`;
+function summarizeRest(all: readonly string[], reported: readonly string[]): ContractChange {
+  const message = `The code of ${all.length - reported.length} more tools has changed behind the same contract.`;
   return { subject: "server", name: "", effect: "review", message };
 }
 
-function unknownChange(server: string): ContractChange {
-  const message = `Nobody knows what "${server}" will offer before it has started, so nobody can tell what breaks.`;
+function unknownContract(server: string): ContractChange {
+  const message = `What "${server}" will offer is unknown until it has started, so it may break callers.`;
   return { subject: "server", name: "", effect: "breaking", message };
 }
 
-function removal(server: string, { kind }: State): ContractChange {
+function removal(server: string, { kind }: ServerState): ContractChange {
   const message = `The server "${server}" ${kind === "disabled" ? "is disabled" : "is removed"}: every request to it fails.`;
   return { subject: "server", name: "", effect: "breaking", message };
 }
 
 /** Tools whose implementation changes under the same contract. */
-async function behaviourOf(before: Catalog, after: Catalog): Promise<string[]> {
-  const takeTurns = turnTaker();
+async function changedBehaviour(before: Catalog, after: Catalog): Promise<string[]> {
+  const yieldIfDue = turnTaker();
   const names: string[] = [];
   for (const { name } of before.contract.tools) {
-    await takeTurns();
-    const [was, is] = [before.identity(name), after.identity(name)];
-    if (was && is && was.contract === is.contract && was.implementation !== is.implementation) names.push(name);
+    await yieldIfDue();
+    const [old, current] = [before.identity(name), after.identity(name)];
+    if (old && current && old.contract === current.contract && old.implementation !== current.implementation)
+      names.push(name);
   }
   return names;
 }
 
-/** One change that an edit makes to what a server is or is given. */
+/** One change that an edit makes to what a server is or is granted. */
 interface PowerChange {
   readonly server: string;
   readonly power: Power;
@@ -466,68 +489,69 @@ interface PowerChange {
 }
 
 /**
- * Refuses an edit that changes what its author may not change, whatever way it came: all that a server is given is
- * compared, before and after. Nothing has been compiled or started for the edit yet. `remedy` ends the message. Rejects
+ * Rejects an edit that changes what its author may not change, by whatever path: all grants of each server are
+ * compared, before and after. Nothing has been compiled or started for the edit yet. `hint` ends the message. Rejects
  * with `forbidden` or `programs_refused`, with the changes as data.
  */
 async function checkRights(
   tenant: string,
   names: readonly string[],
-  { before, after, remedy = "" }: { before: Directory; after: Directory; remedy?: string | undefined },
+  { before, after, hint = "" }: { before: Directory; after: Directory; hint?: string | undefined },
   rights: Rights,
 ): Promise<void> {
-  const takeTurns = turnTaker();
+  const yieldIfDue = turnTaker();
   for (const name of names) {
-    await takeTurns();
-    const [was, would] = [before.servers.get(name), after.servers.get(name)];
-    const changes = changesOf(tenant, name, was, would);
+    await yieldIfDue();
+    const [old, updated] = [before.servers.get(name), after.servers.get(name)];
+    const changes = listChanges(tenant, name, old, updated);
     const refused = changes.filter(({ power }) => !rights.has(power, name));
     const [first] = refused;
     if (first) {
-      const words = [...new Set(refused.map(({ field }) => `"${field ?? "source"}"`))].join(", ");
-      const doing = `the server "${name}" would have another ${words}${remedy}; that`;
+      const fields = [...new Set(refused.map(({ field }) => `"${field ?? "source"}"`))].join(", ");
+      const doing = `the server "${name}" would have another ${fields}${hint}; that`;
       throw rights.refusal(first.power, name, doing, { changes: refused });
     }
-    if (changes.some(({ power }) => power === "source")) checkVariables(name, would, rights);
+    if (changes.some(({ power }) => power === "source")) checkVariables(name, updated, rights);
   }
 }
 
-function changesOf(
+function listChanges(
   tenant: string,
   server: string,
-  was: DirectoryEntry | undefined,
-  would: DirectoryEntry | undefined,
+  old: DirectoryEntry | undefined,
+  updated: DirectoryEntry | undefined,
 ): PowerChange[] {
   const changes: PowerChange[] = [];
-  if (was && relaxesConsent(was.entry, would?.entry)) {
-    const [before, after] = [was.entry.raw["consent"], would?.entry.raw["consent"]];
+  if (old && relaxesConsent(old.entry, updated?.entry)) {
+    const [before, after] = [old.entry.raw["consent"], updated?.entry.raw["consent"]];
     changes.push({ server, power: "approvals", field: "consent", before, after });
   }
-  // A deleted server loses all that it was given.
-  if (!would) return [...changes, { server, power: "source" }];
-  const program = programOf(tenant, would);
-  if (program !== undefined && program !== (was && programOf(tenant, was))) {
-    changes.push({ server, power: "programs", field: "upstream", after: would.entry.upstream });
+  // A deleted server loses all its grants.
+  if (!updated) return [...changes, { server, power: "source" }];
+  const program = programOf(tenant, updated);
+  if (program !== undefined && program !== (old && programOf(tenant, old))) {
+    changes.push({ server, power: "programs", field: "upstream", after: updated.entry.upstream });
   }
-  const [before, after] = [was?.entry.raw ?? {}, would.entry.raw];
+  const [before, after] = [old?.entry.raw ?? {}, updated.entry.raw];
   for (const field of new Set([...Object.keys(before), ...Object.keys(after)])) {
     if (field === "definition" || isSameJson(before[field], after[field])) continue;
-    // Only a principal that may do everything sets what a new server may read; any author may let it read nothing.
-    if (!was && field === "variables" && isSameJson(after[field], [])) continue;
-    const power = powerOf(field, before[field], after[field]);
+    // Only a principal that may do everything sets which variables a new server may read; any author may let it read
+    // none.
+    if (!old && field === "variables" && isSameJson(after[field], [])) continue;
+    const power = requiredPower(field, before[field], after[field]);
     const change: PowerChange = { server, field, before: before[field], after: after[field], power };
     changes.push(change);
     // An approval by an entry also needs the right to change the entry.
     if (power === "approvals") changes.push({ ...change, power: "entry" });
   }
-  if (was && was.enabled !== would.enabled && was.entry.enabled === would.entry.enabled) {
-    changes.push({ server, power: "entry", field: "enabled", before: was.enabled, after: would.enabled });
+  if (old && old.enabled !== updated.enabled && old.entry.enabled === updated.entry.enabled) {
+    changes.push({ server, power: "entry", field: "enabled", before: old.enabled, after: updated.enabled });
   }
-  if (was?.definition !== would.definition) changes.push({ server, power: "source" });
+  if (old?.definition !== updated.definition) changes.push({ server, power: "source" });
   return changes;
 }
 
-function powerOf(name: string, before: Json | undefined, after: Json | undefined): Power {
+function requiredPower(name: string, before: Json | undefined, after: Json | undefined): Power {
   const fields: Readonly<Record<string, Partial<EntryField>>> = entryFields;
   const { right = "entry", strictness, schema } = fields[name] ?? {};
   if (!strictness) return right;
@@ -536,9 +560,9 @@ function powerOf(name: string, before: Json | undefined, after: Json | undefined
   return rank(after) < rank(before) ? "approvals" : right;
 }
 
-/** Code reads for its author, so it must not read what the author may not. */
-function checkVariables(server: string, would: DirectoryEntry | undefined, rights: Rights): void {
-  if (!would || would.entry.variables !== undefined) return;
+/** Code reads on behalf of its author, so it must not read what the author may not. */
+function checkVariables(server: string, updated: DirectoryEntry | undefined, rights: Rights): void {
+  if (!updated || updated.entry.variables !== undefined) return;
   if (rights.has("contents", undefined)) return;
   const doing =
     `the code of the server "${server}" may read every variable until its entry in mcps lists the ones it may read ` +
@@ -546,7 +570,7 @@ function checkVariables(server: string, would: DirectoryEntry | undefined, right
   throw rights.refusal("contents", undefined, doing);
 }
 
-/** The problems that keep a compiled definition from loading. A definition that the service cannot try now has none. */
+/** The problems that keep a compiled definition from loading. None if the service cannot try the definition now. */
 export async function loadProblems(
   tenant: string,
   {

@@ -18,15 +18,15 @@ import { ifSound } from "../store/if-sound.ts";
 import type { NameMove, Store } from "../store/store.ts";
 import type { ProposedStore } from "./proposed-store.ts";
 
-/** The text of the configuration, and how it is stored: as the variable's value, or behind a CID that is the value. */
+/** The source of the configuration, stored as the variable's value or as content whose CID is the value. */
 export interface McpsText {
-  /** CID of the variable's value; null when there is no variable. */
+  /** CID of the variable's value; null if there is no variable. */
   readonly variable: Cid | null;
   readonly text: string;
   readonly isReferred: boolean;
 }
 
-/** Each server's entry as written: `config_cid` is not followed. */
+/** Each server's entry as written; `config_cid` is not followed. */
 export interface RawEntries {
   get(name: string): unknown;
   has(name: string): boolean;
@@ -36,11 +36,15 @@ export interface RawEntries {
 export async function readMcpsText(store: Store, tenant: string): Promise<McpsText> {
   const record = await store.name(tenant, "variable", "mcps");
   if (!record) return { variable: null, text: "{}\n", isReferred: false };
-  return { variable: record.cid, ...(await textBehind(store, tenant, record.cid)) };
+  return { variable: record.cid, ...(await readReferred(store, tenant, record.cid)) };
 }
 
-/** The configuration that a value of the variable is or names. Damaged content counts as empty, and a save mends it. */
-async function textBehind(store: Store, tenant: string, variable: Cid): Promise<{ text: string; isReferred: boolean }> {
+/** The configuration that a value of the variable contains or names. Damaged content counts as empty. */
+async function readReferred(
+  store: Store,
+  tenant: string,
+  variable: Cid,
+): Promise<{ text: string; isReferred: boolean }> {
   const text = (await ifSound(textAt(store, tenant, variable))) ?? "";
   const referred = text.trim();
   if (!isCid(referred)) return { text, isReferred: false };
@@ -48,8 +52,8 @@ async function textBehind(store: Store, tenant: string, variable: Cid): Promise<
 }
 
 /**
- * Proposes the JSON text `value` at a path of the configuration, or its removal when it is null. The configuration
- * stays stored in the same way. Returns the CID of the variable's value.
+ * Proposes the JSON `value` at a path of the configuration, or its removal if null. The configuration stays stored in
+ * the same way. Returns the CID of the variable's value.
  */
 export async function writeMember(
   proposed: ProposedStore,
@@ -65,22 +69,22 @@ export async function writeMember(
   return variable.cid;
 }
 
-/** The outcome for a server was found with this configuration, so the change must not apply to another one. */
+/** The outcome for a server was computed with this configuration, so the change must not apply to another one. */
 export async function guardMcps(proposed: ProposedStore, tenant: string, { variable }: McpsText): Promise<void> {
   const set: NameMove[] = [{ kind: "variable", name: "mcps", cid: variable, expected: variable }];
   await proposed.change(tenant, { by: "edit", set });
 }
 
 /**
- * The entries of a text as written; undefined where that is no object. If `known` was read from the same configuration,
- * nothing is read again: thousands of entries would take long.
+ * The entries of a source as written; undefined if it is not an object. If `known` was read from the same
+ * configuration, nothing is parsed again: thousands of entries would take long.
  */
 export async function rawEntriesIn({ variable, text }: McpsText, known?: ReadMcps): Promise<RawEntries | undefined> {
   if (known === undefined || known.cid !== variable) return readRawEntries(text, readableMcps());
-  return entriesOf(known.entries);
+  return toRawEntries(known.entries);
 }
 
-function entriesOf(entries: object): RawEntries {
+function toRawEntries(entries: object): RawEntries {
   const isEntry = (name: string): boolean => name !== SCHEMA_KEY && Object.hasOwn(entries, name);
   return {
     get: (name) => (isEntry(name) ? (entries as Record<string, unknown>)[name] : undefined),
@@ -89,7 +93,7 @@ function entriesOf(entries: object): RawEntries {
   };
 }
 
-/** The configuration with this one entry, or without it, as it will be read; undefined if only reading can tell. */
+/** The configuration after adding or removing one entry; undefined if only parsing can tell. */
 export function withEntry(known: ReadMcps | undefined, cid: Cid, name: string, raw?: Json): ReadMcps | undefined {
   if (!known || (isObject(raw) && Object.hasOwn(raw, "config_cid"))) return undefined;
   if (raw !== undefined) return { cid, entries: { ...known.entries, [name]: raw } };
@@ -97,24 +101,24 @@ export function withEntry(known: ReadMcps | undefined, cid: Cid, name: string, r
   return { cid, entries: others };
 }
 
-/** An entry can only be put into a readable configuration. */
+/** An entry can only be added to a readable configuration. */
 export function unreadableMcps(entries: RawEntries | undefined): Problem[] {
   if (entries) return [];
   const message = "The variable mcps cannot be read; fix it first";
   return [{ code: "mcps-unreadable", message, severity: "error" }];
 }
 
-/** Undefined for a text that is no object of entries, or has too many of them; an entry that is too long is null. */
+/** Undefined if the source is not an object of entries, or has too many; an entry that is too long is null. */
 export async function readRawEntries(text: string, bounds: ObjectBounds): Promise<RawEntries | undefined> {
   try {
     const { value, tooMuch } = await parseInTurns(text, bounds);
-    return isObject(value) && tooMuch !== "all" ? entriesOf(value) : undefined;
+    return isObject(value) && tooMuch !== "all" ? toRawEntries(value) : undefined;
   } catch {
     return undefined;
   }
 }
 
-/** The entry that following `config_cid` leads to, and the CID of the content that has it. */
+/** The entry after following `config_cid`, and the CID of the content that contains it. */
 export async function resolveEntry(
   store: Store,
   tenant: string,
@@ -139,31 +143,31 @@ export async function textAt(store: Store, tenant: string, cid: Cid): Promise<st
   return bytes ? decoder.decode(bytes) : "";
 }
 
-// A byte-order mark is part of the text, and of its CID.
+// A byte-order mark is part of the source, and of its CID.
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
-/** The text of an entry as shown and saved: the same for the same value, whatever the rest of `mcps` looks like. */
+/** The source of an entry as shown and saved: the same for equal values, whatever the rest of `mcps` looks like. */
 export function entryText(raw: unknown): string {
   return `${indentedJson(raw)}\n`;
 }
 
 /**
- * Puts the JSON text `value` at a path of members, or removes the member when it is null, and leaves every other
- * character of `text` as its author wrote it. `text` is JSON; all objects of the path but the last exist.
+ * Puts the JSON `value` at a path of members, or removes the member if null, and preserves every other character of
+ * `text`. `text` is JSON; all objects of the path but the last exist.
  */
 export async function withMember(text: string, path: readonly string[], value: string | null): Promise<string> {
   const name = path.at(-1)!;
-  const parent = await objectAt(text, path.slice(0, -1));
-  const member = memberOf(parent, name);
-  if (value === null) return member ? without(text, parent, member) : text;
-  if (member) return splice(text, member.value, indented(value, indentOf(text, member)));
-  return withNew(text, parent, `${JSON.stringify(name)}: `, value);
+  const parent = await findObject(text, path.slice(0, -1));
+  const member = findMember(parent, name);
+  if (value === null) return member ? removeMember(text, parent, member) : text;
+  if (member) return splice(text, member.value, indentLines(value, memberIndent(text, member)));
+  return addMember(text, parent, `${JSON.stringify(name)}: `, value);
 }
 
-async function objectAt(text: string, path: readonly string[]): Promise<ObjectSpan> {
+async function findObject(text: string, path: readonly string[]): Promise<ObjectSpan> {
   let object = await objectSpan(text, 0);
   for (const name of path) {
-    const member = object && memberOf(object, name);
+    const member = object && findMember(object, name);
     if (!member) throw new TypeError(`there is no "${name}"`);
     object = await objectSpan(text, member.value.start);
   }
@@ -171,8 +175,8 @@ async function objectAt(text: string, path: readonly string[]): Promise<ObjectSp
   return object;
 }
 
-/** Like `JSON.parse`, takes the last member where a key occurs twice. */
-function memberOf({ members }: ObjectSpan, name: string): MemberSpan | undefined {
+/** Like `JSON.parse`, takes the last member if a key occurs twice. */
+function findMember({ members }: ObjectSpan, name: string): MemberSpan | undefined {
   return members.findLast((member) => member.name === name);
 }
 
@@ -180,29 +184,29 @@ function splice(text: string, { start, end }: Span, value: string): string {
   return text.slice(0, start) + value + text.slice(end);
 }
 
-function without(text: string, { members }: ObjectSpan, member: MemberSpan): string {
+function removeMember(text: string, { members }: ObjectSpan, member: MemberSpan): string {
   const index = members.indexOf(member);
   const [before, after] = [members[index - 1], members[index + 1]];
-  // Removes the comma before it, too; for the first member, the comma after it.
+  // Also removes the comma before it; for the first member, the comma after it.
   const start = before ? before.end : member.start;
   const end = before || !after ? member.end : after.start;
   return text.slice(0, start) + text.slice(end);
 }
 
-function withNew(text: string, object: ObjectSpan, key: string, value: string): string {
+function addMember(text: string, object: ObjectSpan, key: string, value: string): string {
   const last = object.members.at(-1);
   if (last) {
-    const indent = indentOf(text, last);
-    const written = indent === undefined ? `, ${key}${value}` : `,\n${indent}${key}${indented(value, indent)}`;
-    return text.slice(0, last.end) + written + text.slice(last.end);
+    const indent = memberIndent(text, last);
+    const inserted = indent === undefined ? `, ${key}${value}` : `,\n${indent}${key}${indentLines(value, indent)}`;
+    return text.slice(0, last.end) + inserted + text.slice(last.end);
   }
   const outer = lineIndent(text, object.start);
   const indent = `${outer}  `;
-  return splice(text, object, `{\n${indent}${key}${indented(value, indent)}\n${outer}}`);
+  return splice(text, object, `{\n${indent}${key}${indentLines(value, indent)}\n${outer}}`);
 }
 
-/** The white space before a member on a line of its own; undefined for one that follows another on its line. */
-function indentOf(text: string, { start }: Span): string | undefined {
+/** The white space before a member on a line of its own; undefined if it follows another one on its line. */
+function memberIndent(text: string, { start }: Span): string | undefined {
   const indent = lineIndent(text, start);
   const lineStart = text.lastIndexOf("\n", start - 1) + 1;
   return lineStart + indent.length === start ? indent : undefined;
@@ -213,27 +217,27 @@ function lineIndent(text: string, offset: number): string {
   return /^[ \t]*/.exec(line)![0];
 }
 
-/** JSON strings contain no line ends, so every line may move. */
-function indented(value: string, indent: string | undefined): string {
+/** JSON strings contain no line ends, so every line may be indented. */
+function indentLines(value: string, indent: string | undefined): string {
   return indent === undefined ? value : value.replaceAll(/\r?\n/g, `\n${indent}`);
 }
 
-/** Gives problems their places in the text that a person sees. */
-export type EditPlace = (problems: readonly Problem[]) => Promise<Problem[]>;
+/** Adds the positions of problems in the source that a person sees. */
+export type LocateProblems = (problems: readonly Problem[]) => Promise<Problem[]>;
 
 /**
- * Places problems in a text by their JSON pointers. `prefix` is the part of the pointers that leads to the text itself:
- * problems elsewhere stay as they are. A text that is no JSON places nothing.
+ * Locates problems in a source by their JSON pointers. `prefix` is the part of the pointers that leads to the source
+ * itself: other problems are unchanged. In a source that is not JSON, nothing is located.
  */
-export function placeIn(tenant: string, file: string, text: string, prefix: readonly string[] = []): EditPlace {
+export function placeIn(tenant: string, file: string, text: string, prefix: readonly string[] = []): LocateProblems {
   const start = prefix.map((name) => `/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
   const isInside = ({ pointer }: Problem): boolean =>
     pointer !== undefined && (pointer === start || pointer.startsWith(`${start}/`));
   const fromText = (problem: Problem): Problem => ({ ...problem, pointer: problem.pointer!.slice(start.length) });
   return async (problems) => {
-    const own = problems.filter(isInside).map(fromText);
-    if (own.length === 0) return [...problems];
-    const placed = (await placeProblems(file, text, own, tenant))?.values();
-    return problems.map((problem) => (placed && isInside(problem) ? placed.next().value! : problem));
+    const inside = problems.filter(isInside).map(fromText);
+    if (inside.length === 0) return [...problems];
+    const located = (await placeProblems(file, text, inside, tenant))?.values();
+    return problems.map((problem) => (located && isInside(problem) ? located.next().value! : problem));
   };
 }

@@ -5,12 +5,12 @@ import { famousLookalike } from "../packages/famous.ts";
 import { nativeAdvice } from "../packages/native-addons.ts";
 import { isVariant, type LockedPackage, type PackageSet } from "../packages/package-set.ts";
 
-/** The packages that differ between two sets, by name: a set may hold several versions of one. */
+/** The packages that differ between two sets, by name: a set may contain several versions of one. */
 export function packageChanges(before: PackageSet | undefined, after: PackageSet | undefined): PackageChange[] {
-  const [was, would] = [byName(before), byName(after)];
+  const [oldByName, newByName] = [groupByName(before), groupByName(after)];
   const changes: PackageChange[] = [];
-  for (const name of [...new Set([...was.keys(), ...would.keys()])].sort(compareText)) {
-    const [old, now] = [versionsOf(was.get(name)), versionsOf(would.get(name))];
+  for (const name of [...new Set([...oldByName.keys(), ...newByName.keys()])].sort(compareText)) {
+    const [old, now] = [listVersions(oldByName.get(name)), listVersions(newByName.get(name))];
     if (JSON.stringify([[...old.bytes], old.supplied]) === JSON.stringify([[...now.bytes], now.supplied])) continue;
     const versions = [...now.bytes.keys()];
     const changedBytes = versions.filter((each) => old.bytes.has(each) && old.bytes.get(each) !== now.bytes.get(each));
@@ -26,18 +26,18 @@ export function packageChanges(before: PackageSet | undefined, after: PackageSet
   return changes;
 }
 
-function byName(set: PackageSet | undefined): Map<string, LockedPackage[]> {
-  const found = new Map<string, LockedPackage[]>();
+function groupByName(set: PackageSet | undefined): Map<string, LockedPackage[]> {
+  const groups = new Map<string, LockedPackage[]>();
   for (const locked of Object.values(set?.packages ?? {})) {
-    const same = found.get(locked.name);
-    if (same) same.push(locked);
-    else found.set(locked.name, [locked]);
+    const group = groups.get(locked.name);
+    if (group) group.push(locked);
+    else groups.set(locked.name, [locked]);
   }
-  return found;
+  return groups;
 }
 
-/** The versions of one name, sorted, each with all that tells its bytes; and those whose bytes come from no registry. */
-function versionsOf(packages: readonly LockedPackage[] = []): { bytes: Map<string, string>; supplied: string[] } {
+/** The versions of one name, sorted, with what identifies their bytes; and those that come from no registry. */
+function listVersions(packages: readonly LockedPackage[] = []): { bytes: Map<string, string>; supplied: string[] } {
   const bytes = new Map<string, string>();
   for (const line of new Set(packages.map(({ version, integrity }) => `${version} ${integrity}`).sort(compareText))) {
     const version = line.slice(0, line.indexOf(" "));
@@ -47,7 +47,7 @@ function versionsOf(packages: readonly LockedPackage[] = []): { bytes: Map<strin
   return { bytes, supplied: [...new Set(supplied)].sort(compareText) };
 }
 
-/** Warnings about the packages that come or have other versions; they refuse nothing. */
+/** Warnings about added and changed packages; they block nothing. */
 export function packageWarnings(before: PackageSet | undefined, after: PackageSet | undefined): Problem[] {
   if (!after) return [];
   const warnings: Problem[] = [];
@@ -62,24 +62,30 @@ export function packageWarnings(before: PackageSet | undefined, after: PackageSe
   }
   for (const { name, changedBytes = [], supplied = [] } of packageChanges(before, after)) {
     for (const version of changedBytes)
-      warn("changed-bytes", `${name} ${version} has other bytes than before, which no registry gives the same version`);
+      warn(
+        "changed-bytes",
+        `${name} ${version} has different bytes than before: a registry never changes a published version`,
+      );
     for (const version of supplied)
-      warn("supplied-package", `${name} ${version} comes from no registry: its tarball was given with the set`);
+      warn(
+        "supplied-package",
+        `${name} ${version} does not come from a registry: its tarball was uploaded with the set`,
+      );
   }
-  const known = new Set(Object.values(before?.packages ?? {}).map(({ integrity }) => integrity));
-  const told = new Set<string>();
+  const existing = new Set(Object.values(before?.packages ?? {}).map(({ integrity }) => integrity));
+  const reported = new Set<string>();
   for (const [place, locked] of Object.entries(after.packages)) {
     const { name, version, integrity, dependencies = [] } = locked;
-    if (known.has(integrity) || told.has(integrity)) continue;
+    if (existing.has(integrity) || reported.has(integrity)) continue;
     const isDirect = place === `node_modules/${name}` && Object.hasOwn(after.dependencies, name);
     if (isVariant(locked) && isDirect) {
-      told.add(integrity);
-      warn("machine-variant", `${name} ${version} is for some machines alone, so no bundle can hold it`);
+      reported.add(integrity);
+      warn("machine-variant", `${name} ${version} is only for some platforms, so no bundle can contain it`);
     } else if (after.lines?.[place]?.hasInstallScript === true && !isVariant(locked)) {
-      told.add(integrity);
+      reported.add(integrity);
       const advice = nativeAdvice(name, dependencies);
       const why =
-        advice === undefined ? "what it would make or fetch is not there" : `native addons do not run here: ${advice}`;
+        advice === undefined ? "what it would build or fetch is missing" : `native addons do not run here: ${advice}`;
       warn("install-script", `${name} ${version}: its install script is never run; ${why}`);
     }
   }

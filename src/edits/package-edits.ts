@@ -16,52 +16,52 @@ import { singleText } from "./past.ts";
 import { packageSetText } from "./plan-packages.ts";
 
 /**
- * The npm packages of a tenant, as a person or a program changes them: by name and range instead of by the text of the
- * variable `packages`, which is what all of it leads to. It knows no npm and no HTTP.
+ * Edits a tenant's npm packages by name and range instead of by the source of the variable `packages`, which they
+ * result in. It knows neither npm nor HTTP.
  */
 export interface PackageEdits {
-  /** True where the tenant may have packages. */
+  /** True if the tenant may have packages. */
   mayHave(tenant: string): boolean;
   read(tenant: string): Promise<TenantPackages>;
   /**
-   * Tells what a change would do, without doing it. Rejects with `forbidden`, `read_only`, `packages_refused`,
-   * `packages_unavailable`, and with `too_many_requests` while others of the tenant are resolved.
+   * Reports what a change would do, without doing it. Rejects with `forbidden`, `read_only`, `packages_refused`,
+   * `packages_unavailable`, and with `too_many_requests` while another change of the tenant is being resolved.
    */
   review(tenant: string, change: PackageWishes, rights: Rights, signal?: CancelSignal): Promise<ReviewedPackages>;
-  /** Saves what the change leads to; with `set`, only if that is the set of this CID. Rejects as `Edits.save` does, too. */
+  /** Saves the result of the change; with `set`, only if its CID matches. Also rejects as `Edits.save` does. */
   save(tenant: string, change: PackageWishes, options: SaveOptions & { readonly set?: Cid }): Promise<Saved>;
 }
 
-/** A change of a set in the words of npm. */
+/** A change of a set in npm's terms. */
 export interface PackageWishes {
   /** Such as `papaparse@^5`, or `papaparse` for the newest version. */
   readonly add: readonly string[];
   /** Names. */
   readonly remove: readonly string[];
-  /** Names of packages that get the newest version that their range allows; true for all. */
+  /** Names of packages that get the newest version in their range; true for all. */
   readonly update: true | readonly string[];
 }
 
 export interface ReviewedPackages {
-  /** The CID of the variable as it would be. */
+  /** The CID of the variable after the change. */
   readonly set: Cid;
   readonly review: Review;
 }
 
 export interface TenantPackages {
-  /** The CID of the variable; null where there is none. */
+  /** The CID of the variable; null if there is none. */
   readonly cid: Cid | null;
-  /** The version of npm that resolved the set, where it is known. */
+  /** The version of npm that resolved the set, if known. */
   readonly npm?: string;
-  /** Those that definitions may import, and then the others; each sorted by name. */
+  /** Packages that definitions may import, followed by the others; each sorted by name. */
   readonly packages: readonly ListedPackage[];
 }
 
 export interface ListedPackage extends Pick<LockedPackage, "name" | "version" | "integrity" | "tarball" | "supplied"> {
   readonly path: string;
-  /** True for one that definitions may import. */
+  /** True if definitions may import it. */
   readonly direct: boolean;
-  /** The range of a direct one. */
+  /** The range, if direct. */
   readonly range?: string;
   /** The first servers, sorted, whose code may contain it. */
   readonly servers: readonly string[];
@@ -69,7 +69,7 @@ export interface ListedPackage extends Pick<LockedPackage, "name" | "version" | 
 }
 
 /** Per package. */
-const SERVERS_TOLD_MAX = 20;
+const SERVERS_LISTED_MAX = 20;
 
 export interface PackageEditsDependencies {
   readonly store: Store;
@@ -77,7 +77,7 @@ export interface PackageEditsDependencies {
   readonly supply: PackageSupply;
   readonly writable: boolean;
   readonly mayHave: (tenant: string) => boolean;
-  /** The known directory of a tenant that is served. */
+  /** The cached directory of a tenant that is served. */
   readonly directory?: (tenant: string) => Directory | undefined;
 }
 
@@ -86,19 +86,18 @@ const subject: Subject = { kind: "variable", name: PACKAGES };
 export function createPackageEdits(dependencies: PackageEditsDependencies): PackageEdits {
   const { store, edits, supply, writable, mayHave, directory } = dependencies;
 
-  /** Before anything is asked of a registry. */
+  /** Checked before any registry is contacted. */
   function check(tenant: string, rights: Rights): void {
     if (!writable) throw new BerthError("read_only");
     if (!rights.has("values", undefined)) throw rights.refusal("values", undefined, "to change the packages");
     if (mayHave(tenant)) return;
     const message =
-      `the tenant "${tenant}" may not have npm packages; ` +
-      "the operator of this Berth can allow it with BERTH_TENANT_PACKAGES";
+      `the tenant "${tenant}" may not have npm packages; ` + "its operator can allow it with BERTH_TENANT_PACKAGES";
     throw new BerthError("forbidden", message);
   }
 
-  /** The text that the change leads to, and the version that it begins with. */
-  async function wished(
+  /** The source that the change results in, and the version that it starts from. */
+  async function applyRequest(
     tenant: string,
     { add, remove, update }: PackageWishes,
     { mayBeKnown }: { readonly mayBeKnown: boolean },
@@ -107,18 +106,20 @@ export function createPackageEdits(dependencies: PackageEditsDependencies): Pack
     const previous = await packageSetOf(store, tenant);
     const dependencies: Record<string, string> = { ...previous?.dependencies };
     for (const name of [...remove, ...(update === true ? [] : update)]) {
-      if (!previous || !Object.hasOwn(previous.dependencies, name)) throw refused(`${quoted(name)} is not in the set`);
+      if (!previous || !Object.hasOwn(previous.dependencies, name)) throw refusal(`${quoted(name)} is not in the set`);
     }
     for (const name of remove) delete dependencies[name];
-    for (const wish of add) {
-      const { name, range } = readWish(wish);
-      if (remove.includes(name)) throw refused(`${quoted(name)} cannot be both added and removed`);
+    for (const spec of add) {
+      const { name, range } = parseSpec(spec);
+      if (remove.includes(name)) throw refusal(`${quoted(name)} cannot be both added and removed`);
       dependencies[name] = range;
     }
-    const isLess = add.length === 0 && update !== true && update.length === 0;
+    const isRemovalOnly = add.length === 0 && update !== true && update.length === 0;
     const sorted = Object.fromEntries(Object.entries(dependencies).sort(([one], [other]) => compareText(one, other)));
     const wish = { dependencies: sorted, previous, ...((update === true || update.length > 0) && { update }) };
-    const set = isLess ? without(previous!, sorted) : await supply.resolve(tenant, wish, { mayBeKnown });
+    const set = isRemovalOnly
+      ? withDependencies(previous!, sorted)
+      : await supply.resolve(tenant, wish, { mayBeKnown });
     const supplied = await supply.supply(store, tenant, set, previous);
     return { text: await packageSetText(supplied.set), current };
   }
@@ -130,17 +131,19 @@ export function createPackageEdits(dependencies: PackageEditsDependencies): Pack
 
     async review(tenant, change, rights, signal) {
       check(tenant, rights);
-      const { text } = await wished(tenant, change, { mayBeKnown: false });
+      const { text } = await applyRequest(tenant, change, { mayBeKnown: false });
       const review = await edits.review(tenant, subject, singleText(PACKAGES, text), rights, signal);
       return { set: rawBlock(text).cid, review };
     },
 
     async save(tenant, change, { set, ...options }) {
       check(tenant, options.rights);
-      const { text, current } = await wished(tenant, change, { mayBeKnown: true });
+      const { text, current } = await applyRequest(tenant, change, { mayBeKnown: true });
       const { cid } = rawBlock(text);
       if (set !== undefined && set !== cid) {
-        throw refused(`the registry has moved since the review: the set would be ${cid} now; review the change again`);
+        throw refusal(
+          `the registry has changed since the review: the set would now be ${cid}; review the change again`,
+        );
       }
       return edits.save(tenant, subject, singleText(PACKAGES, text), {
         ...options,
@@ -150,7 +153,7 @@ export function createPackageEdits(dependencies: PackageEditsDependencies): Pack
   };
 }
 
-/** The packages of a tenant, and who uses them. `known` is its directory, where that is known. */
+/** The packages of a tenant, and their users. `known` is its directory, if cached. */
 export async function readTenantPackages(store: Store, tenant: string, known?: Directory): Promise<TenantPackages> {
   const cid = (await store.name(tenant, "variable", PACKAGES))?.cid ?? null;
   const set = await packageSetOf(store, tenant);
@@ -169,8 +172,8 @@ export async function readTenantPackages(store: Store, tenant: string, known?: D
   }
   const direct = new Map(Object.entries(set.dependencies).map(([name, range]) => [placeOf(set, name, ""), range]));
   const packages = Object.entries(set.packages).map(([place, { name, version, integrity, tarball, supplied }]) => {
-    const using = (users.get(place) ?? []).sort(compareText);
-    const told = {
+    const servers = (users.get(place) ?? []).sort(compareText);
+    const listed = {
       name,
       version,
       direct: direct.has(place),
@@ -178,13 +181,13 @@ export async function readTenantPackages(store: Store, tenant: string, known?: D
       integrity,
       ...(tarball !== undefined && { tarball }),
       ...(supplied && { supplied }),
-      servers: using.slice(0, SERVERS_TOLD_MAX),
+      servers: servers.slice(0, SERVERS_LISTED_MAX),
     };
     const range = direct.has(place) && { range: direct.get(place)! };
     return Object.assign(
-      told,
+      listed,
       range,
-      using.length > SERVERS_TOLD_MAX && { moreServers: using.length - SERVERS_TOLD_MAX },
+      servers.length > SERVERS_LISTED_MAX && { moreServers: servers.length - SERVERS_LISTED_MAX },
     );
   });
   packages.sort(
@@ -196,27 +199,27 @@ export async function readTenantPackages(store: Store, tenant: string, known?: D
   return { cid, ...(set.npm !== undefined && { npm: set.npm }), packages };
 }
 
-/** `@scope/name@range` → its name and its range, which is empty where there is none. */
-function readWish(wish: string): { readonly name: string; readonly range: string } {
-  const text = wish.trim();
+/** Splits `@scope/name@range` into its name and its range, which may be empty. */
+function parseSpec(spec: string): { readonly name: string; readonly range: string } {
+  const text = spec.trim();
   const at = text.indexOf("@", 1);
   const name = at < 0 ? text : text.slice(0, at);
   if (isPackageName(name)) return { name, range: at < 0 ? "" : text.slice(at + 1).trim() };
-  throw refused(`${quoted(text)} is no package of the registry; name one with its range, such as papaparse@^5`);
+  throw refusal(`${quoted(text)} is not a package of the registry; use a name with a range, such as papaparse@^5`);
 }
 
-/** The set with fewer dependencies, and what they lead to. No registry is needed for that. */
-function without(set: PackageSet, dependencies: Readonly<Record<string, string>>): PackageSet {
-  const kept = new Set<string>();
-  const wanted = Object.keys(dependencies).map((name) => ({ name, from: "" }));
-  for (const { name, from } of wanted) {
+/** The set with fewer dependencies, and their own. No registry is needed for that. */
+function withDependencies(set: PackageSet, dependencies: Readonly<Record<string, string>>): PackageSet {
+  const reachable = new Set<string>();
+  const queue = Object.keys(dependencies).map((name) => ({ name, from: "" }));
+  for (const { name, from } of queue) {
     const place = placeOf(set, name, from);
-    if (place === undefined || kept.has(place)) continue;
-    kept.add(place);
-    for (const needed of set.packages[place]!.dependencies ?? []) wanted.push({ name: needed, from: place });
+    if (place === undefined || reachable.has(place)) continue;
+    reachable.add(place);
+    for (const dependency of set.packages[place]!.dependencies ?? []) queue.push({ name: dependency, from: place });
   }
   const only = <Value>(all: Readonly<Record<string, Value>>): Record<string, Value> =>
-    Object.fromEntries(Object.entries(all).filter(([place]) => kept.has(place)));
+    Object.fromEntries(Object.entries(all).filter(([place]) => reachable.has(place)));
   const { lines, packages, npm } = set;
   return {
     dependencies,
@@ -226,7 +229,7 @@ function without(set: PackageSet, dependencies: Readonly<Record<string, string>>
   };
 }
 
-function refused(detail: string): BerthError {
+function refusal(detail: string): BerthError {
   return new BerthError("packages_refused", detail);
 }
 

@@ -19,26 +19,29 @@ import {
 } from "../packages/package-set.ts";
 import { setBounds } from "../packages/set-bounds.ts";
 
-/** A value of the variable `packages`: a whole set, or the input of one. */
-export type SaidPackages =
+/** A value of the variable `packages`: a resolved set, or a request to resolve one. */
+export type ParsedPackages =
   | { readonly kind: "set"; readonly set: PackageSet }
   | { readonly kind: "wish"; readonly dependencies: Readonly<Record<string, string>> }
   | { readonly kind: "wrong"; readonly problems: readonly Problem[] };
 
 const SET_FIELDS = ["dependencies", "npm", "packages", "lines"];
 const PACKAGE_FIELDS = ["name", "version", "integrity", "tarball", "supplied", "dependencies", "os", "cpu", "libc"];
-/** Texts of others are quoted no further than this. */
+/** Quoted text is truncated to this length. */
 const QUOTED_UNITS = 120;
 
-/** Reads the JSON value of the variable, undefined for one with too many values, with all that is wrong in it at its place. Does not look for tarballs. */
-export async function readSaidPackages(value: unknown): Promise<SaidPackages> {
+/**
+ * Parses the JSON value of the variable (undefined if it has too many values), with all its problems and their
+ * positions. Does not look up tarballs.
+ */
+export async function parsePackageVariable(value: unknown): Promise<ParsedPackages> {
   const place: ConfigPlace = { pointer: "", problems: [] };
   const { problems } = place;
-  const wrong = (): SaidPackages => ({ kind: "wrong", problems });
+  const invalid = (): ParsedPackages => ({ kind: "wrong", problems });
   if (!isObject(value)) {
     const what = `an object such as {"dependencies": {"zod": "^4"}}, with at most ${SET_VALUES_MAX} values`;
     complain(place, "wrong-type", `The variable packages must be ${what}`);
-    return wrong();
+    return invalid();
   }
   for (const field of Object.keys(value)) {
     if (SET_FIELDS.includes(field)) continue;
@@ -57,30 +60,30 @@ export async function readSaidPackages(value: unknown): Promise<SaidPackages> {
         'A set has "packages"; leave out all but "dependencies" to have them resolved',
       );
     }
-    return problems.length > 0 ? wrong() : { kind: "wish", dependencies: dependencies as Record<string, string> };
+    return problems.length > 0 ? invalid() : { kind: "wish", dependencies: dependencies as Record<string, string> };
   }
   await checkPackages(packages, inside(place, "packages"));
-  if (problems.length > 0) return wrong();
+  if (problems.length > 0) return invalid();
   const set = asPackageSet(value);
   if (!set) {
-    const message = '"lines" must hold, by the places of "packages", what npm wrote; leave it out where it is lost';
+    const message = '"lines" must contain, by the keys of "packages", what npm wrote; leave it out if it is lost';
     complain(inside(place, "lines"), "wrong-type", message);
-    return wrong();
+    return invalid();
   }
   for (const name of Object.keys(set.dependencies)) {
     if (placeOf(set, name, "") !== undefined) continue;
     const message = `${quoted(name)} is a dependency, and "packages" has no ${quoted(`node_modules/${name}`)}`;
     complain(inside(inside(place, "dependencies"), name), "missing-package", message);
   }
-  return problems.length > 0 ? wrong() : { kind: "set", set };
+  return problems.length > 0 ? invalid() : { kind: "set", set };
 }
 
 async function checkDependencies(value: unknown, place: ConfigPlace): Promise<void> {
   if (!isObject(value)) return complain(place, "wrong-type", '"dependencies" must be an object of names and ranges');
   if (isTooMany(value, "dependencies", place)) return;
-  const takeTurns = turnTaker();
+  const yieldIfDue = turnTaker();
   for (const [name, range] of Object.entries(value)) {
-    await takeTurns();
+    await yieldIfDue();
     const at = inside(place, name);
     if (typeof range !== "string") complain(at, "wrong-type", `The range of ${quoted(name)} must be a string`);
     else {
@@ -102,12 +105,16 @@ async function checkPackages(value: unknown, place: ConfigPlace): Promise<void> 
   if (!isObject(value))
     return complain(place, "wrong-type", '"packages" must be an object of packages by their places');
   if (isTooMany(value, "packages", place)) return;
-  const takeTurns = turnTaker();
+  const yieldIfDue = turnTaker();
   for (const [where, each] of Object.entries(value)) {
-    await takeTurns();
+    await yieldIfDue();
     const at = inside(place, where);
     if (!namesInPlace(where)) {
-      complain(at, "bad-place", `${quoted(where)} is no place of a package, such as "node_modules/a/node_modules/b"`);
+      complain(
+        at,
+        "bad-place",
+        `${quoted(where)} is not a location of a package, such as "node_modules/a/node_modules/b"`,
+      );
     }
     checkPackage(each, where, at);
   }
@@ -121,8 +128,8 @@ function checkPackage(value: unknown, where: string, place: ConfigPlace): void {
     complain(inside(place, field), "unknown-field", message);
   }
   const { name, version, integrity, tarball, dependencies } = value;
-  const check = (field: string, isRight: boolean, what: string): void => {
-    if (!isRight) complain(inside(place, field), "wrong-type", `${quoted(where)}: "${field}" must be ${what}`);
+  const check = (field: string, isValid: boolean, what: string): void => {
+    if (!isValid) complain(inside(place, field), "wrong-type", `${quoted(where)}: "${field}" must be ${what}`);
   };
   check("name", typeof name === "string" && isPackageName(name), "the name of a package");
   check("version", typeof version === "string" && isExactVersion(version), "one exact version");
@@ -131,10 +138,10 @@ function checkPackage(value: unknown, where: string, place: ConfigPlace): void {
   check("tarball", tarball === undefined || isTarball, "the raw CID of its tarball");
   check("dependencies", dependencies === undefined || isNames(dependencies), `up to ${NEEDS_MAX} names of packages`);
   for (const field of ["os", "cpu", "libc"]) {
-    check(field, value[field] === undefined || isTexts(value[field]), "a list of names of machines");
+    check(field, value[field] === undefined || isTexts(value[field]), "a list of platform names");
   }
   if (tarball !== undefined && isVariant(value as unknown as LockedPackage)) {
-    const message = `${quoted(where)} is for some machines alone, so no bundle can hold it: it has no "tarball"`;
+    const message = `${quoted(where)} is only for some platforms, so no bundle can contain it: it has no "tarball"`;
     complain(inside(place, "tarball"), "variant-tarball", message);
   }
 }

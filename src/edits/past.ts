@@ -15,17 +15,15 @@ import type { NameChange, Store } from "../store/store.ts";
 import type { Subject, Version } from "./edits.ts";
 import { entryText, readRawEntries, resolveEntry, textAt, type RawEntries } from "./mcps-text.ts";
 
-/** Earlier versions of subjects, from the histories of the names that they stand behind. */
+/** Earlier versions of subjects, from the histories of their names. */
 export interface Past {
   /** The latest versions, newest first; deletions have no CID. */
   history(tenant: string, subject: Subject): Promise<readonly Version[]>;
-  /** Undefined when the subject never had this version, or its content is gone. */
+  /** Undefined if the subject never had this version, or its content was deleted. */
   draft(tenant: string, subject: Subject, cid: Cid): Promise<Draft | undefined>;
 }
 
-/**
- * The most versions to list of one subject, since repeated saves make any number. Earlier ones are found by their CIDs.
- */
+/** The most versions listed of one subject, since repeated saves create any number. Earlier ones are found by CID. */
 const VERSIONS_MAX = 1_000;
 
 export function openPast(store: Store, { pastEntriesBytes }: Pick<Limits, "pastEntriesBytes">): Past {
@@ -35,19 +33,19 @@ export function openPast(store: Store, { pastEntriesBytes }: Pick<Limits, "pastE
 
   async function entryHistory(tenant: string, server: string): Promise<Version[]> {
     const versions: Version[] = [];
-    const takeTurns = turnTaker();
+    const yieldIfDue = turnTaker();
     for (const { cid, changedAt, by } of await entries.changes(tenant, server)) {
-      await takeTurns();
+      await yieldIfDue();
       versions.push({ cid, changedAt, by });
     }
-    return changesOf(versions);
+    return dropUnchanged(versions);
   }
 
   /** A definition is named by the entry, or else by the server's own record. */
   async function definitionHistory(tenant: string, server: string): Promise<Version[]> {
     const records = (await store.history(tenant, "server", server, CHANGES_MAX)).toReversed();
     const recorded = new Map<Cid, Cid | null>();
-    const ofChangedRecord = async (cid: Cid | null): Promise<Cid | null> => {
+    const readRecord = async (cid: Cid | null): Promise<Cid | null> => {
       if (cid === null) return null;
       if (!recorded.has(cid)) recorded.set(cid, await recordDefinition(tenant, cid));
       return recorded.get(cid) ?? null;
@@ -56,19 +54,19 @@ export function openPast(store: Store, { pastEntriesBytes }: Pick<Limits, "pastE
       (a, b) => a.changedAt - b.changedAt,
     );
     const versions: Version[] = [];
-    let ofRecord: Cid | null = null;
-    let ofEntry: Cid | null = null;
-    const takeTurns = turnTaker();
+    let fromRecord: Cid | null = null;
+    let fromEntry: Cid | null = null;
+    const yieldIfDue = turnTaker();
     for (const [index, change] of oldestFirst.entries()) {
-      await takeTurns();
+      await yieldIfDue();
       const { changedAt, by } = change;
-      if (isOfEntry(change)) ofEntry = await entryDefinition(tenant, change);
-      else ofRecord = await ofChangedRecord(change.cid);
+      if (isEntryChange(change)) fromEntry = await entryDefinition(tenant, change);
+      else fromRecord = await readRecord(change.cid);
       // One change may have moved both names.
       if (oldestFirst[index + 1]?.changedAt === changedAt) continue;
-      versions.push({ cid: ofEntry ?? ofRecord, changedAt, by });
+      versions.push({ cid: fromEntry ?? fromRecord, changedAt, by });
     }
-    return changesOf(versions);
+    return dropUnchanged(versions);
   }
 
   async function recordDefinition(tenant: string, cid: Cid): Promise<Cid | null> {
@@ -80,12 +78,12 @@ export function openPast(store: Store, { pastEntriesBytes }: Pick<Limits, "pastE
   async function entryDefinition(tenant: string, { definition, referred }: EntryChange): Promise<Cid | null> {
     if (referred === undefined) return definition;
     const key = `${tenant} ${referred}`;
-    const known = referredDefinitions.get(key);
-    if (known !== undefined) return known;
+    const cached = referredDefinitions.get(key);
+    if (cached !== undefined) return cached;
     const { entry } = await resolveEntry(store, tenant, { config_cid: referred });
-    const found = isObject(entry) ? definitionIn(entry) : null;
-    referredDefinitions.set(key, found);
-    return found;
+    const resolved = isObject(entry) ? definitionIn(entry) : null;
+    referredDefinitions.set(key, resolved);
+    return resolved;
   }
 
   async function history(tenant: string, { kind, name }: Subject): Promise<readonly Version[]> {
@@ -121,30 +119,30 @@ export function openPast(store: Store, { pastEntriesBytes }: Pick<Limits, "pastE
   };
 }
 
-/** A change of an entry. Its text stands in a value of `mcps`, and is read from there on demand. */
+/** A change of an entry. Its source is in a value of `mcps`, and is read from there on demand. */
 interface EntryChange extends Pick<NameChange, "changedAt" | "by"> {
-  /** CID of its text as written; null when the entry was removed. */
+  /** CID of its source; null if the entry was removed. */
   readonly cid: Cid | null;
-  /** CID of the value of `mcps` in which it stands. */
+  /** CID of the value of `mcps` that contains it. */
   readonly value: Cid | null;
   readonly definition: Cid | null;
   /** The content that its `config_cid` names. */
   readonly referred: Cid | undefined;
 }
 
-function isOfEntry(change: NameChange | EntryChange): change is EntryChange {
+function isEntryChange(change: NameChange | EntryChange): change is EntryChange {
   return "value" in change;
 }
 
 /**
- * The history of each server's entry. Every earlier value of the variable is read once, in turns, and only the changes
- * of entries are kept: a value has thousands of entries, and a save changes one of them.
+ * The history of each server's entry. Every earlier value of the variable is parsed once, yielding to other calls, and
+ * only changes of entries are stored: a value has thousands of entries, and a save changes one of them.
  */
 class PastEntries {
   readonly #store: Store;
   readonly #bytesMax: number;
   /** By tenant, the most recently used last. */
-  readonly #known = new Map<string, Walk>();
+  readonly #walks = new Map<string, Walk>();
   readonly #walking = new Map<string, Promise<Walk>>();
 
   constructor(store: Store, bytesMax: number) {
@@ -152,7 +150,7 @@ class PastEntries {
     this.#bytesMax = bytesMax;
   }
 
-  /** Oldest first. Changes in a damaged value are not known. */
+  /** Oldest first. Changes in a damaged value are missing. */
   async changes(tenant: string, server: string): Promise<readonly EntryChange[]> {
     const walking = (this.#walking.get(tenant) ?? Promise.resolve()).then(
       () => this.#walk(tenant),
@@ -167,84 +165,82 @@ class PastEntries {
     }
   }
 
-  /** The text of an entry after a change. */
+  /** The source of an entry after a change. */
   async text(tenant: string, server: string, { value }: EntryChange): Promise<string | undefined> {
     const raw = value === null ? undefined : (await this.#read(tenant, value))?.get(server);
     return raw === undefined ? undefined : entryText(raw);
   }
 
   async #walk(tenant: string): Promise<Walk> {
-    const known = this.#known.get(tenant);
-    this.#known.delete(tenant);
-    const walk = await this.#goOn(tenant, known && !(await this.#isMended(tenant, known)) ? known : newWalk());
-    await this.#forgetEarliest(walk);
-    this.#known.set(tenant, walk);
+    const cached = this.#walks.get(tenant);
+    this.#walks.delete(tenant);
+    const walk = await this.#continue(tenant, cached && !(await this.#isRepaired(tenant, cached)) ? cached : newWalk());
+    await this.#dropEarliest(walk);
+    this.#walks.set(tenant, walk);
     let bytes = 0;
-    for (const each of this.#known.values()) bytes += each.bytes;
-    for (const [oldest, each] of this.#known) {
+    for (const each of this.#walks.values()) bytes += each.bytes;
+    for (const [oldest, each] of this.#walks) {
       if (bytes <= this.#bytesMax || oldest === tenant) break;
-      this.#known.delete(oldest);
+      this.#walks.delete(oldest);
       bytes -= each.bytes;
     }
     return walk;
   }
 
-  /** Damaged content is mended without a change of any name. */
-  async #isMended(tenant: string, { damaged }: Walk): Promise<boolean> {
+  /** Damaged content may be repaired without a change of any name. */
+  async #isRepaired(tenant: string, { damaged }: Walk): Promise<boolean> {
     for (const cid of damaged) if (await this.#read(tenant, cid)) return true;
     return false;
   }
 
-  /**
-   * Reads the values that came since; starts anew with the latest if the history is another one, as after an import.
-   */
-  async #goOn(tenant: string, known: Walk): Promise<Walk> {
-    const { isNew, changes } = await this.#changesAfter(tenant, known.last);
-    const walk = isNew ? newWalk() : known;
-    const takeTurns = turnTaker();
+  /** Reads the values since the last walk; starts over if the history was replaced, as after an import. */
+  async #continue(tenant: string, previous: Walk): Promise<Walk> {
+    const { isNew, changes } = await this.#changesAfter(tenant, previous.last);
+    const walk = isNew ? newWalk() : previous;
+    const yieldIfDue = turnTaker();
     // Saves may alternate between two values.
-    const read = new BoundedMap<Cid, RawEntries | undefined>(2);
+    const parsed = new BoundedMap<Cid, RawEntries | undefined>(2);
     for (const change of changes) {
       const { cid } = change;
-      if (cid !== null && !read.has(cid)) read.set(cid, await this.#read(tenant, cid));
-      const entries = cid === null ? nothing : read.get(cid);
+      if (cid !== null && !parsed.has(cid)) parsed.set(cid, await this.#read(tenant, cid));
+      const entries = cid === null ? nothing : parsed.get(cid);
       walk.last = change;
       if (cid !== null && !entries) walk.damaged.push(cid);
       if (!entries) continue;
       for (const name of entries.keys()) {
-        await takeTurns();
-        note(walk, name, entries.get(name), change);
+        await yieldIfDue();
+        recordChange(walk, name, entries.get(name), change);
       }
       for (const name of walk.entries.keys()) {
-        await takeTurns();
-        if (!entries.has(name)) note(walk, name, undefined, change);
+        await yieldIfDue();
+        if (!entries.has(name)) recordChange(walk, name, undefined, change);
       }
     }
     return walk;
   }
 
-  /** Oldest first. Asks for few at first: a history may be long, and mostly there is one new change, or none. */
+  /** Oldest first. Reads few at first: a history may be long, and usually there is at most one new change. */
   async #changesAfter(
     tenant: string,
     last: NameChange | undefined,
   ): Promise<{ readonly isNew: boolean; readonly changes: readonly NameChange[] }> {
-    for (let most = last ? 32 : WALKED_MAX; ; most = Math.min(WALKED_MAX, most * 16)) {
-      const latest = await this.#store.history(tenant, "variable", "mcps", most);
+    for (let max = last ? 32 : WALKED_MAX; ; max = Math.min(WALKED_MAX, max * 16)) {
+      const latest = await this.#store.history(tenant, "variable", "mcps", max);
       const at = last ? latest.findIndex((each) => isSame(each, last)) : -1;
       if (at >= 0) return { isNew: false, changes: latest.slice(0, at).toReversed() };
-      if (latest.length < most || most === WALKED_MAX) return { isNew: true, changes: latest.toReversed() };
+      if (latest.length < max || max === WALKED_MAX) return { isNew: true, changes: latest.toReversed() };
     }
   }
 
-  /** Keeps as many changes of each entry as there is room for. */
-  async #forgetEarliest(walk: Walk): Promise<void> {
-    const takeTurns = turnTaker();
-    while (walk.bytes > this.#bytesMax && walk.most > 1) {
-      walk.most = Math.ceil(walk.most / 2);
+  /** Drops the oldest changes of each entry until they fit into the budget. */
+  async #dropEarliest(walk: Walk): Promise<void> {
+    const yieldIfDue = turnTaker();
+    while (walk.bytes > this.#bytesMax && walk.maxPerEntry > 1) {
+      walk.maxPerEntry = Math.ceil(walk.maxPerEntry / 2);
       for (const changes of walk.changes.values()) {
-        await takeTurns();
-        const forgotten = changes.splice(0, changes.length - walk.most);
-        walk.bytes -= forgotten.length * CHANGE_BYTES;
+        await yieldIfDue();
+        const dropped = changes.splice(0, changes.length - walk.maxPerEntry);
+        walk.bytes -= dropped.length * CHANGE_BYTES;
       }
     }
   }
@@ -264,7 +260,7 @@ class PastEntries {
   }
 }
 
-/** The most changes of `mcps` to look through. */
+/** The most changes of `mcps` to search. */
 const WALKED_MAX = 20_000;
 
 function isSame(one: NameChange, other: NameChange): boolean {
@@ -274,7 +270,7 @@ function isSame(one: NameChange, other: NameChange): boolean {
 /** These take some megabytes. */
 const REFERRED_MAX = 20_000;
 
-/** The progress of reading the values, from the oldest on. */
+/** The progress of reading values, starting with the oldest. */
 interface Walk {
   last: NameChange | undefined;
   /** The memory that all changes take. */
@@ -284,8 +280,8 @@ interface Walk {
   /** The entries of the last value. */
   readonly entries: Map<string, Json>;
   readonly changes: Map<string, EntryChange[]>;
-  /** The most changes to keep of one entry, the latest ones. */
-  most: number;
+  /** The most changes to store per entry, latest first. */
+  maxPerEntry: number;
 }
 
 function newWalk(): Walk {
@@ -295,11 +291,11 @@ function newWalk(): Walk {
     damaged: [],
     entries: new Map(),
     changes: new Map(),
-    most: CHANGES_MAX,
+    maxPerEntry: CHANGES_MAX,
   };
 }
 
-function note(walk: Walk, name: string, raw: unknown, { cid: value, changedAt, by }: NameChange): void {
+function recordChange(walk: Walk, name: string, raw: unknown, { cid: value, changedAt, by }: NameChange): void {
   const before = walk.entries.get(name);
   if (before === raw || (before !== undefined && raw !== undefined && isSameJson(before, raw))) return;
   if (raw === undefined) walk.entries.delete(name);
@@ -309,37 +305,37 @@ function note(walk: Walk, name: string, raw: unknown, { cid: value, changedAt, b
   const change = { cid, value, definition, referred: referredIn(raw), changedAt, by };
   const changes = walk.changes.get(name);
   if (!changes) walk.changes.set(name, [change]);
-  else if (changes.push(change) > walk.most) {
+  else if (changes.push(change) > walk.maxPerEntry) {
     changes.shift();
     return;
   }
   walk.bytes += CHANGE_BYTES;
 }
 
-/** The most changes to keep of one entry; VERSIONS_MAX of them are listed. */
+/** The most changes to store per entry; VERSIONS_MAX of them are listed. */
 const CHANGES_MAX = 2_000;
 /** The memory that a change takes. */
 const CHANGE_BYTES = 384;
 const nothing: RawEntries = new Map<string, unknown>();
 
-/** The contract that clients saw of a release; undefined when it is no release of this server. */
-export async function contractOf(
+/** The contract that clients saw of a release; undefined if it is not a release of this server. */
+export async function readContract(
   store: Store,
   tenant: string,
   server: string,
   release: Cid,
 ): Promise<Contract | undefined> {
   if (!(await store.had(tenant, "release", server, release))) return undefined;
-  const parts = await partsOf(store, tenant, release);
+  const parts = await readParts(store, tenant, release);
   const listed = parts && (await store.content(tenant, parts.contract));
   return listed && soundContract(await decodeJsonInTurns(listed));
 }
 
-export async function partsOf(store: Store, tenant: string, release: Cid): Promise<ReleaseParts | undefined> {
-  return (await structureAt(store, tenant, release)) as ReleaseParts | undefined;
+export async function readParts(store: Store, tenant: string, release: Cid): Promise<ReleaseParts | undefined> {
+  return (await readStructure(store, tenant, release)) as ReleaseParts | undefined;
 }
 
-export async function structureAt(store: Store, tenant: string, cid: Cid): Promise<unknown> {
+export async function readStructure(store: Store, tenant: string, cid: Cid): Promise<unknown> {
   const bytes = await store.content(tenant, cid);
   return bytes && decodeRecord(bytes);
 }
@@ -354,7 +350,7 @@ function definitionIn(record: Record<string, unknown>): Cid | null {
 }
 
 /** Newest first, without versions that changed nothing or did not exist yet. */
-function changesOf(oldestFirst: readonly Version[]): Version[] {
+function dropUnchanged(oldestFirst: readonly Version[]): Version[] {
   return oldestFirst
     .filter(({ cid }, index) => cid !== (index === 0 ? null : oldestFirst[index - 1]!.cid))
     .toReversed();

@@ -4,17 +4,17 @@ import { rawBlock, type Block } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import { nextTurn } from "../lib/event-loop.ts";
 import { jsonProblems } from "../lib/json-source.ts";
-import { prettyJsonInTurns } from "../lib/pretty-json.ts";
+import { prettyJsonYielding } from "../lib/pretty-json.ts";
 import type { Problem } from "../lib/problem.ts";
 import { PACKAGES, parsePackages, type PackageSet } from "../packages/package-set.ts";
 import type { PackageSupply } from "./package-supply.ts";
-import { readSaidPackages, type SaidPackages } from "./package-text.ts";
+import { parsePackageVariable, type ParsedPackages } from "./package-text.ts";
 import type { ReviewedStore } from "./proposed-store.ts";
 
-/** The parts that a plan for the variable `packages` needs. */
+/** Dependencies of planning the variable `packages`. */
 export interface PackagePlanning {
   readonly supply: PackageSupply;
-  /** Tells if a tenant may have packages. */
+  /** Returns true if a tenant may have packages. */
   readonly mayHave: (tenant: string) => boolean;
 }
 
@@ -25,25 +25,25 @@ interface PackagesRequest {
 
 /** A value of the variable, with everything that it needs. */
 export interface PlannedPackages {
-  /** The text to save: that of the author where it is complete. */
+  /** The source to save: the author's, if it is complete. */
   readonly text: string;
   readonly before: PackageSet | undefined;
-  /** Undefined where the variable is deleted, or has problems. */
+  /** Undefined if the variable is deleted or has problems. */
   readonly after: PackageSet | undefined;
-  /** Tarballs that the tenant does not hold yet. */
+  /** Tarballs that the tenant does not have yet. */
   readonly blocks: readonly Block[];
   readonly problems: readonly Problem[];
 }
 
-/** The text of the variable for a set: the same for the same set. */
+/** The source of the variable for a set: the same for equal sets. */
 export async function packageSetText(set: PackageSet): Promise<string> {
-  return `${await prettyJsonInTurns(set, SET_LEVELS)}\n`;
+  return `${await prettyJsonYielding(set, SET_LEVELS)}\n`;
 }
 
-/** The lists of packages, and each package. */
+/** The list of packages, and each package. */
 const SET_LEVELS = 2;
 
-/** Reads a value of the variable, null for none, has it resolved where it says only what is wanted, and gets its tarballs. */
+/** Parses a value of the variable (null deletes it), resolves it if needed, and gets its tarballs. */
 export async function planPackages(
   request: PackagesRequest,
   text: string | null,
@@ -55,41 +55,40 @@ export async function planPackages(
   if (text === null) return nothing;
   if (!mayHave(tenant)) {
     const message =
-      `The tenant "${tenant}" may not have npm packages; ` +
-      "the operator of this Berth can allow it with BERTH_TENANT_PACKAGES";
+      `The tenant "${tenant}" may not have npm packages; ` + "its operator can allow it with BERTH_TENANT_PACKAGES";
     return { ...nothing, problems: [{ code: "packages-off", message, severity: "error" }] };
   }
-  const wrong = await jsonProblems(PACKAGES, text, tenant);
-  if (wrong.length > 0) return { ...nothing, problems: wrong };
+  const problems = await jsonProblems(PACKAGES, text, tenant);
+  if (problems.length > 0) return { ...nothing, problems: problems };
   await nextTurn();
-  const said = await readSaidPackages(parsePackages(text));
-  if (said.kind === "wrong") return { ...nothing, problems: said.problems };
+  const parsed = await parsePackageVariable(parsePackages(text));
+  if (parsed.kind === "wrong") return { ...nothing, problems: parsed.problems };
   try {
-    const set = await setOf(said, before, tenant, supply);
-    const wasSaved = said.kind === "set" && (await store.had(tenant, "variable", PACKAGES, rawBlock(text).cid));
-    const supplied = await supply.supply(store, tenant, set, before, wasSaved ? said.set : undefined);
-    const isComplete = said.kind === "set" && isSupplied(said.set, supplied.set);
-    const whole = isComplete ? text : await packageSetText(supplied.set);
-    const bytes = Buffer.byteLength(whole);
+    const set = await resolveSet(parsed, before, tenant, supply);
+    const wasSaved = parsed.kind === "set" && (await store.had(tenant, "variable", PACKAGES, rawBlock(text).cid));
+    const supplied = await supply.supply(store, tenant, set, before, wasSaved ? parsed.set : undefined);
+    const isComplete = parsed.kind === "set" && isSupplied(parsed.set, supplied.set);
+    const complete = isComplete ? text : await packageSetText(supplied.set);
+    const bytes = Buffer.byteLength(complete);
     if (bytes > entryBounds.variableBytes) {
       const message = `The set has ${bytes} bytes as text, and the limit is ${entryBounds.variableBytes}: leave out what no definition imports`;
       return { ...nothing, problems: [{ code: "too-large", message, severity: "error" }] };
     }
-    return { text: whole, before, after: supplied.set, blocks: supplied.blocks, problems: [] };
+    return { text: complete, before, after: supplied.set, blocks: supplied.blocks, problems: [] };
   } catch (error) {
     if (!(error instanceof BerthError && error.code === "packages_refused")) throw error;
-    return { ...nothing, problems: problemsIn(error, said) };
+    return { ...nothing, problems: toProblems(error, parsed) };
   }
 }
 
-function setOf(
-  said: Exclude<SaidPackages, { kind: "wrong" }>,
+function resolveSet(
+  parsed: Exclude<ParsedPackages, { kind: "wrong" }>,
   previous: PackageSet | undefined,
   tenant: string,
   supply: PackageSupply,
 ): Promise<PackageSet> | PackageSet {
-  if (said.kind === "set") return said.set;
-  return supply.resolve(tenant, { dependencies: said.dependencies, previous }, { mayBeKnown: true });
+  if (parsed.kind === "set") return parsed.set;
+  return supply.resolve(tenant, { dependencies: parsed.dependencies, previous }, { mayBeKnown: true });
 }
 
 function isSupplied(written: PackageSet, supplied: PackageSet): boolean {
@@ -99,17 +98,19 @@ function isSupplied(written: PackageSet, supplied: PackageSet): boolean {
   );
 }
 
-/** The refusal of a set, at the package that it is about. */
-function problemsIn({ message, data }: BerthError, said: SaidPackages): Problem[] {
+/** The rejection of a set, located at its package. */
+function toProblems({ message, data }: BerthError, parsed: ParsedPackages): Problem[] {
   const problems = data?.["problems"] as readonly Problem[] | undefined;
   if (problems?.length) return problems.map(({ code, message: text, severity }) => ({ code, message: text, severity }));
-  return [{ code: "packages-refused", message, severity: "error", pointer: pointerTo(data?.["package"], said) }];
+  return [{ code: "packages-refused", message, severity: "error", pointer: pointerTo(data?.["package"], parsed) }];
 }
 
-function pointerTo(which: unknown, said: SaidPackages): string {
-  if (said.kind === "wrong" || typeof which !== "string") return "";
-  if (said.kind === "wish") return step("/dependencies", which.slice(0, which.lastIndexOf("@")));
-  const place = Object.entries(said.set.packages).find(([, { name, version }]) => `${name}@${version}` === which)?.[0];
+function pointerTo(which: unknown, parsed: ParsedPackages): string {
+  if (parsed.kind === "wrong" || typeof which !== "string") return "";
+  if (parsed.kind === "wish") return step("/dependencies", which.slice(0, which.lastIndexOf("@")));
+  const place = Object.entries(parsed.set.packages).find(
+    ([, { name, version }]) => `${name}@${version}` === which,
+  )?.[0];
   return place === undefined ? "" : step("/packages", place);
 }
 

@@ -34,36 +34,36 @@ import {
   withEntry,
   withMember,
   writeMember,
-  type EditPlace,
+  type LocateProblems,
   type McpsText,
 } from "./mcps-text.ts";
-import { partsOf, structureAt } from "./past.ts";
+import { readParts, readStructure } from "./past.ts";
 import { planPackages, type PackagePlanning, type PlannedPackages } from "./plan-packages.ts";
 import { proposeTo, type ProposedStore, type ReviewedStore } from "./proposed-store.ts";
 
 /** The changes that an edit would make to a tenant's names, before their effect on its servers is known. */
 export interface EditPlan {
-  /** The version that stands now; `next` would replace it. */
+  /** The current version, which `next` would replace. */
   readonly current: Cid | null;
   readonly next: Cid | null;
-  /** Problems of the draft itself; with any, the proposal means nothing. */
+  /** Problems of the draft itself; with any, the proposal is meaningless. */
   readonly problems: readonly Problem[];
-  /** Problems that stand beside the edit, for its author. */
-  readonly told?: readonly Problem[];
+  /** Further problems to report to the author of the edit. */
+  readonly notices?: readonly Problem[];
   readonly before: Directory;
-  /** The configuration as it would be, where that is known without reading it. */
+  /** The configuration after the edit, if known without parsing it. */
   readonly mcps?: ReadMcps | undefined;
   readonly proposed: ProposedStore;
-  /** A definition that the edit writes, and the server it is for: it has to load. */
+  /** A definition that the edit writes, and its server: it has to load. */
   readonly written?: { readonly server: string; readonly definition: Cid } | undefined;
-  /** The packages that definitions import, where the edit changes them. */
+  /** The packages that definitions import, if the edit changes them. */
   readonly packages?: Pick<PlannedPackages, "before" | "after"> | undefined;
-  /** True for a problem with what the edit itself writes, not with something beside it. */
+  /** True for a problem with what the edit itself writes. */
   readonly isWritten: (problem: Problem) => boolean;
-  /** An alternative if the plan is refused, as a part of a sentence. */
-  readonly remedy?: string;
-  /** Gives problems their places in the draft. */
-  readonly place: EditPlace;
+  /** An alternative if the plan is rejected, as part of a sentence. */
+  readonly hint?: string;
+  /** Adds the positions of problems in the draft. */
+  readonly locate: LocateProblems;
 }
 
 /** Variables of one tenant: listing them reads all their names. */
@@ -104,10 +104,7 @@ export function planEdit(
   }
 }
 
-/**
- * Plans to restore a server to a release: its definition, and its entry as written then; with `keepEntry` its
- * definition alone.
- */
+/** Plans to restore a release: its definition, and its entry as written then; with `keepEntry` only the definition. */
 export async function planRestore(
   store: ReviewedStore,
   tenant: string,
@@ -117,15 +114,15 @@ export async function planRestore(
   { keepEntry = false, rights }: { keepEntry?: boolean; rights: Rights },
 ): Promise<EditPlan> {
   const isKnown = await store.had(tenant, "release", server, release);
-  const parts = isKnown ? await partsOf(store, tenant, release) : undefined;
-  const config = parts && (await structureAt(store, tenant, parts.config));
+  const parts = isKnown ? await readParts(store, tenant, release) : undefined;
+  const config = parts && (await readStructure(store, tenant, parts.config));
   if (!parts || !isObject(config)) throw new BerthError("not_found", `"${server}" has no such release`);
   refuseWithdrawn(server, release, await withdrawnOf(store, tenant, server));
 
   const mcps = await readMcpsText(store, tenant);
   const proposed = proposeTo(store);
-  const whole = wholeOf(mcps, before);
-  const entries = await rawEntriesIn(mcps, whole);
+  const cached = cachedMcps(mcps, before);
+  const entries = await rawEntriesIn(mcps, cached);
   const mayReadAll = rights.has("contents", undefined);
   const request = { store, tenant, before, mayReadAll };
   await guardPackages(proposed, tenant);
@@ -133,62 +130,65 @@ export async function planRestore(
     current: (await store.name(tenant, "release", server))?.cid ?? null,
     next: release,
     problems: unreadableMcps(entries),
-    told: await otherPackages(store, tenant, server, parts),
+    notices: await findPackageDifferences(store, tenant, server, parts),
     before,
     proposed,
     isWritten: () => false,
-    place: placeInEntries({ tenant, name: server, mcps, before, mayReadAll }),
+    locate: placeInEntries({ tenant, name: server, mcps, before, mayReadAll }),
   };
   if (keepEntry) {
     const { definition } = parts;
     if (definition === null || Object.hasOwn(config, "upstream")) {
       throw new BerthError("invalid_params", "that release has no source; leave out entry=keep to restore all of it");
     }
-    const unseen = await unseenSource(request, server, mcps);
-    if (unseen.length > 0) return { ...plan, problems: [...plan.problems, ...unseen] };
+    const hidden = await hiddenSourceProblems(request, server, mcps);
+    if (hidden.length > 0) return { ...plan, problems: [...plan.problems, ...hidden] };
     return { ...plan, mcps: await moveDefinition(proposed, request, server, definition, mcps) };
   }
   // The release of a server without an entry has an empty one.
   const isNeeded = entries?.has(server) || Object.keys(config).length > 0;
-  let foreseen: ReadMcps | undefined;
+  let updated: ReadMcps | undefined;
   if (isNeeded && plan.problems.length === 0) {
     const variable = await writeMember(proposed, tenant, mcps, [server], entryText(config).trimEnd());
-    foreseen = withEntry(whole, variable, server, config as JsonObject);
+    updated = withEntry(cached, variable, server, config as JsonObject);
   } else await guardMcps(proposed, tenant, mcps);
   if (parts.definition === null) await removeRecord(proposed, tenant, server);
   else if (!Object.hasOwn(config, "definition")) {
     await setRecord(proposed, tenant, server, { definition: parts.definition, enabled: true });
   }
-  return { ...plan, mcps: foreseen, remedy: '; "entry=keep" restores the source alone' };
+  return { ...plan, mcps: updated, hint: '; "entry=keep" restores the source alone' };
 }
 
-/** A restored source gets the packages of now, as every source does: those of the release, where they are others, are told. */
-async function otherPackages(
+/** A restored source uses the current packages. Reports how these differ from those of the release. */
+async function findPackageDifferences(
   store: ReviewedStore,
   tenant: string,
   server: string,
   { definition, packages }: ReleaseParts,
 ): Promise<Problem[]> {
   if (definition === null) return [];
-  const then = packages === undefined ? undefined : asPackageSet(await structureAt(store, tenant, packages));
+  const then = packages === undefined ? undefined : asPackageSet(await readStructure(store, tenant, packages));
   const imports = await packagesImportedBy(store, tenant, definition);
   const now = packagesInReach(await packageSetOf(store, tenant), imports);
-  const versionsOf = (reach: PackagesInReach | undefined): Map<string, string> =>
+  const listVersions = (reach: PackagesInReach | undefined): Map<string, string> =>
     new Map(Object.entries(reach?.packages ?? {}).map(([place, { name, version }]) => [place, `${name} ${version}`]));
-  const [was, is] = [versionsOf(then), versionsOf(now)];
-  const others = [...new Set([...was.keys(), ...is.keys()])].filter((place) => was.get(place) !== is.get(place));
-  if (others.length === 0) return [];
-  const told = others
-    .slice(0, OTHERS_TOLD_MAX)
-    .map((place) => `${was.get(place) ?? "none"} then, ${is.get(place) ?? "none"} now`);
-  const more = others.length > OTHERS_TOLD_MAX ? `, and ${others.length - OTHERS_TOLD_MAX} more` : "";
+  const [old, current] = [listVersions(then), listVersions(now)];
+  const different = [...new Set([...old.keys(), ...current.keys()])].filter(
+    (place) => old.get(place) !== current.get(place),
+  );
+  if (different.length === 0) return [];
+  const listed = different
+    .slice(0, DIFFERENCES_LISTED_MAX)
+    .map((place) => `${old.get(place) ?? "none"} then, ${current.get(place) ?? "none"} now`);
+  const more =
+    different.length > DIFFERENCES_LISTED_MAX ? `, and ${different.length - DIFFERENCES_LISTED_MAX} more` : "";
   const message =
-    `"${server}" gets the packages of now, not those of that release (${told.join("; ")}${more}); ` +
-    "its release stays addressable as it was, and the set of then can be restored in the history of the packages";
+    `"${server}" gets the current packages, not those of that release (${listed.join("; ")}${more}); ` +
+    "the old release stays addressable unchanged, and its set of packages can be restored from the history of the packages";
   return [{ code: "other-packages", message, severity: "warning" }];
 }
 
-const OTHERS_TOLD_MAX = 5;
+const DIFFERENCES_LISTED_MAX = 5;
 
 interface PlanRequest {
   readonly store: ReviewedStore;
@@ -199,9 +199,9 @@ interface PlanRequest {
   readonly current: Cid | null;
   /** Null deletes. */
   readonly draft: Draft | null;
-  /** True when the author may read all variables. */
+  /** True if the author may read all variables. */
   readonly mayReadAll: boolean;
-  /** Problems of the draft that are found without reading it. */
+  /** Problems of the draft that are found without parsing it. */
   readonly problems: readonly Problem[];
 }
 
@@ -210,22 +210,22 @@ async function planVariable(request: PlanRequest): Promise<EditPlan> {
   const text = draft?.files[draft.entry] ?? "";
   const block = rawBlock(text);
   const next = draft ? block.cid : null;
-  const written =
+  const content =
     name === "mcps" && draft && request.problems.length === 0
-      ? await configurationIn(request, text)
+      ? await readConfiguration(request, text)
       : { text, problems: [] };
-  const tooMany = draft && current === null && name !== "mcps" ? await problemOfNumber(request) : [];
+  const tooMany = draft && current === null && name !== "mcps" ? await checkCount(request) : [];
   const proposed = proposeTo(store);
   const set: NameMove[] = [{ kind: "variable", name, cid: next, expected: current }];
   await proposed.change(tenant, { by: "edit", put: draft ? [block] : [], set });
   return {
     current,
     next,
-    problems: [...request.problems, ...tooMany, ...written.problems],
+    problems: [...request.problems, ...tooMany, ...content.problems],
     before,
     proposed,
     isWritten: ({ pointer }) => pointer !== undefined,
-    place: placeIn(tenant, "mcps", written.text),
+    locate: placeIn(tenant, "mcps", content.text),
   };
 }
 
@@ -234,21 +234,21 @@ async function planPackageSet(request: PlanRequest, packages: PackagePlanning): 
   if (request.problems.length > 0) return planVariable(request);
   const text = draft ? draft.files[draft.entry]! : null;
   const planned = await planPackages(request, text, packages);
-  const whole = draft && { entry: draft.entry, files: { [draft.entry]: planned.text } };
+  const completeDraft = draft && { entry: draft.entry, files: { [draft.entry]: planned.text } };
   const problems = planned.problems;
-  const plan = await planVariable({ ...request, draft: whole, problems });
+  const plan = await planVariable({ ...request, draft: completeDraft, problems });
   if (problems.length === 0) await plan.proposed.change(tenant, { by: "edit", put: planned.blocks });
   return {
     ...plan,
     packages: planned,
-    // What was wrong with a server before is not the fault of the packages.
+    // Existing problems of a server are not the fault of the packages.
     isWritten: () => false,
-    place: placeIn(tenant, PACKAGES, text ?? ""),
+    locate: placeIn(tenant, PACKAGES, text ?? ""),
   };
 }
 
 /** An existing variable can always be written, and so can `mcps`, without which nothing works. */
-async function problemOfNumber({ store, tenant }: PlanRequest): Promise<Problem[]> {
+async function checkCount({ store, tenant }: PlanRequest): Promise<Problem[]> {
   const { length } = await store.names(tenant, "variable");
   const { variablesPerTenant } = bounds;
   if (length < variablesPerTenant) return [];
@@ -261,8 +261,8 @@ async function problemOfNumber({ store, tenant }: PlanRequest): Promise<Problem[
   ];
 }
 
-/** The configuration in a value of `mcps`, or behind the CID in it. */
-async function configurationIn(request: PlanRequest, value: string): Promise<{ text: string; problems: Problem[] }> {
+/** The configuration in a value of `mcps`, or in the content whose CID it is. */
+async function readConfiguration(request: PlanRequest, value: string): Promise<{ text: string; problems: Problem[] }> {
   const { store, tenant } = request;
   const cid = value.trim();
   if (!isCid(cid)) return { text: value, problems: await jsonProblems("mcps", value, tenant) };
@@ -278,22 +278,22 @@ async function configurationIn(request: PlanRequest, value: string): Promise<{ t
 async function planEntry(request: PlanRequest): Promise<EditPlan> {
   const { store, tenant, before, name, draft } = request;
   const mcps = await readMcpsText(store, tenant);
-  const whole = wholeOf(mcps, before);
-  const entries = await rawEntriesIn(mcps, whole);
+  const cached = cachedMcps(mcps, before);
+  const entries = await rawEntriesIn(mcps, cached);
   const raw = entries?.get(name);
   const text = draft?.files[draft.entry] ?? "";
-  const { value, wrong } = await readWritten(request, text);
-  let foreseen: ReadMcps | undefined;
-  const problems = [...request.problems, ...wrong, ...unreadableMcps(entries)];
+  const { value, wrong: invalid } = await parseEntry(request, text);
+  let updated: ReadMcps | undefined;
+  const problems = [...request.problems, ...invalid, ...unreadableMcps(entries)];
   const proposed = proposeTo(store);
-  // Each step may take milliseconds: an entry is read as a whole.
+  // Each step may take milliseconds: an entry is parsed as a whole.
   const current = raw === undefined ? null : rawBlock(entryText(raw)).cid;
   await nextTurn();
   const next = value === undefined ? null : rawBlock(entryText(value)).cid;
   await nextTurn();
   if (problems.length === 0) {
     const variable = await writeMember(proposed, tenant, mcps, [name], draft ? text.trim() : null);
-    foreseen = withEntry(whole, variable, name, value);
+    updated = withEntry(cached, variable, name, value);
     await nextTurn();
   }
   return {
@@ -301,15 +301,15 @@ async function planEntry(request: PlanRequest): Promise<EditPlan> {
     next,
     problems,
     before,
-    mcps: foreseen,
+    mcps: updated,
     proposed,
     isWritten: ({ pointer }) => pointer !== undefined,
-    place: placeIn(tenant, name, text, [name]),
+    locate: placeIn(tenant, name, text, [name]),
   };
 }
 
 /** The value of a draft, or its problems before it is read as an entry. */
-async function readWritten(
+async function parseEntry(
   request: PlanRequest,
   text: string,
 ): Promise<{ readonly value?: Json; readonly wrong: readonly Problem[] }> {
@@ -325,19 +325,19 @@ async function readWritten(
 async function planDefinition(request: PlanRequest): Promise<EditPlan> {
   const { store, tenant, before, name, draft, mayReadAll } = request;
   const mcps = await readMcpsText(store, tenant);
-  const problems = [...request.problems, ...(draft ? await unseenSource(request, name, mcps) : [])];
+  const problems = [...request.problems, ...(draft ? await hiddenSourceProblems(request, name, mcps) : [])];
   const proposed = proposeTo(store);
   await guardPackages(proposed, tenant);
   let next: Cid | null = null;
-  let foreseen: ReadMcps | undefined;
+  let updated: ReadMcps | undefined;
   if (!draft) {
-    foreseen = await removeServer(proposed, request, name, mcps);
+    updated = await removeServer(proposed, request, name, mcps);
   } else if (problems.length === 0) {
     await dropDamagedVisibility(proposed, tenant, name);
     const packed = packDefinition(draft.entry, draft.files);
     next = packed.cid;
     await proposed.change(tenant, { by: "edit", put: packed.blocks });
-    foreseen = await moveDefinition(proposed, request, name, packed.cid, mcps);
+    updated = await moveDefinition(proposed, request, name, packed.cid, mcps);
   }
   const current = before.servers.get(name)?.definition ?? null;
   return {
@@ -346,20 +346,20 @@ async function planDefinition(request: PlanRequest): Promise<EditPlan> {
     ...(next !== null && next !== current && { written: { server: name, definition: next } }),
     problems,
     before,
-    mcps: foreseen,
+    mcps: updated,
     proposed,
     isWritten: ({ pointer }) => pointer === undefined,
-    place: placeOf(draft, { tenant, name, mcps, before, mayReadAll }),
+    locate: locateInDraft(draft, { tenant, name, mcps, before, mayReadAll }),
   };
 }
 
-/** The source was compiled with these packages, so the change must not apply beside others. */
+/** The source was compiled with these packages, so the change must not apply with others. */
 async function guardPackages(proposed: ProposedStore, tenant: string): Promise<void> {
   const cid = (await proposed.name(tenant, "variable", PACKAGES))?.cid ?? null;
   await proposed.change(tenant, { by: "edit", set: [{ kind: "variable", name: PACKAGES, cid, expected: cid }] });
 }
 
-/** An unreadable record of what is hidden keeps its server refused. */
+/** An unreadable record of hidden tools keeps its server refused. */
 async function dropDamagedVisibility(proposed: ProposedStore, tenant: string, name: string): Promise<void> {
   const record = await proposed.name(tenant, "visibility", name);
   if (!record || (await hiddenOf(proposed, tenant, name))) return;
@@ -367,16 +367,16 @@ async function dropDamagedVisibility(proposed: ProposedStore, tenant: string, na
 }
 
 /** A definition of one file is compiled under its server's name, whatever its author calls it. */
-function placeOf(draft: Draft | null, configured: Configured): EditPlace {
-  const inMcps = placeInEntries(configured);
-  if (!draft || Object.keys(draft.files).length !== 1) return inMcps;
-  const compiledAs = `${configured.name}.${languageOfDraft(draft) === "shell" ? "sh" : "ts"}`;
-  const inDraft = (problem: Problem): Problem =>
+function locateInDraft(draft: Draft | null, target: LocateTarget): LocateProblems {
+  const locateInMcps = placeInEntries(target);
+  if (!draft || Object.keys(draft.files).length !== 1) return locateInMcps;
+  const compiledAs = `${target.name}.${languageOfDraft(draft) === "shell" ? "sh" : "ts"}`;
+  const toDraftFile = (problem: Problem): Problem =>
     problem.file === compiledAs ? { ...problem, file: draft.entry } : problem;
-  return async (problems) => (await inMcps(problems)).map(inDraft);
+  return async (problems) => (await locateInMcps(problems)).map(toDraftFile);
 }
 
-interface Configured {
+interface LocateTarget {
   readonly tenant: string;
   readonly name: string;
   readonly mcps: McpsText;
@@ -385,37 +385,37 @@ interface Configured {
 }
 
 /**
- * Places problems of entries for the author of one server's source. An author that may not read everything is shown
- * only that server's entry: in the whole configuration, others may stand on the same line.
+ * Locates problems of entries for the author of one server's source. An author who may not read everything sees only
+ * that server's entry: in the whole configuration, other entries may be on the same line.
  */
-function placeInEntries({ tenant, name, mcps, before, mayReadAll }: Configured): EditPlace {
+function placeInEntries({ tenant, name, mcps, before, mayReadAll }: LocateTarget): LocateProblems {
   if (mayReadAll) return placeIn(tenant, "mcps", mcps.text);
   return async (problems) => {
-    const raw = (await rawEntriesIn(mcps, wholeOf(mcps, before)))?.get(name);
+    const raw = (await rawEntriesIn(mcps, cachedMcps(mcps, before)))?.get(name);
     return placeIn(tenant, name, raw === undefined ? "" : entryText(raw), [name])(problems);
   };
 }
 
-/** If the entry hosts an upstream, nobody would see the source until the entry changes. */
-async function unseenSource(
+/** If the entry hosts an upstream, the source would not be used until the entry changes. */
+async function hiddenSourceProblems(
   { store, tenant, before }: Pick<PlanRequest, "store" | "tenant" | "before">,
   name: string,
   mcps: McpsText,
 ): Promise<Problem[]> {
-  const entries = await rawEntriesIn(mcps, wholeOf(mcps, before));
+  const entries = await rawEntriesIn(mcps, cachedMcps(mcps, before));
   const { entry } = await resolveEntry(store, tenant, entries?.get(name));
   if (!isObject(entry) || !Object.hasOwn(entry, "upstream")) return [];
   const message = `The entry of "${name}" hosts an upstream, so a definition would not be served; change the entry first`;
   return [{ code: "two-kinds", message, severity: "error" }];
 }
 
-function wholeOf(mcps: McpsText, before: Directory): ReadMcps | undefined {
+function cachedMcps(mcps: McpsText, before: Directory): ReadMcps | undefined {
   return before.mcps?.cid === mcps.variable ? before.mcps : undefined;
 }
 
 /**
- * Sets a server's definition where it is named now: in its entry, or else in its own record. If the configuration
- * changes and was read whole, returns what it will say: thousands of entries need not be read again.
+ * Sets a server's definition where it is currently named: in its entry, or else in its own record. If the configuration
+ * changes and was cached, returns its new value: thousands of entries need not be parsed again.
  */
 async function moveDefinition(
   proposed: ProposedStore,
@@ -424,7 +424,7 @@ async function moveDefinition(
   definition: Cid,
   mcps: McpsText,
 ): Promise<ReadMcps | undefined> {
-  const whole = wholeOf(mcps, before);
+  const whole = cachedMcps(mcps, before);
   const entries = await rawEntriesIn(mcps, whole);
   const raw = entries?.get(name);
   const { entry, through } = await resolveEntry(proposed, tenant, raw);
@@ -433,20 +433,28 @@ async function moveDefinition(
     return withEntry(whole, cid, name, { ...(entry as JsonObject), definition });
   }
   const record = await proposed.name(tenant, "server", name);
-  const stands = record && (await ifSound(proposed.content(tenant, record.cid)));
-  const now = stands && decodeRecord(stands);
-  await setRecord(proposed, tenant, name, { definition, enabled: !(isObject(now) && now["enabled"] === false) });
-  // A new server also gets an entry, which its owner can extend; its code reads no more than its author may.
+  const stored = record && (await ifSound(proposed.content(tenant, record.cid)));
+  const current = stored && decodeRecord(stored);
+  await setRecord(proposed, tenant, name, {
+    definition,
+    enabled: !(isObject(current) && current["enabled"] === false),
+  });
+  // A new server also gets an entry, which its owner can extend; its code may read no more than its author.
   const isNew = !record && raw === undefined && entries !== undefined;
   if (isNew) {
-    const given: JsonObject = mayReadAll ? {} : { variables: [] };
-    return withEntry(whole, await writeMember(proposed, tenant, mcps, [name], JSON.stringify(given)), name, given);
+    const newEntry: JsonObject = mayReadAll ? {} : { variables: [] };
+    return withEntry(
+      whole,
+      await writeMember(proposed, tenant, mcps, [name], JSON.stringify(newEntry)),
+      name,
+      newEntry,
+    );
   }
   await guardMcps(proposed, tenant, mcps);
   return undefined;
 }
 
-/** An entry that stands in content of its own is rewritten there. Returns the CID of the variable's value. */
+/** An entry in content of its own is rewritten there. Returns the CID of the variable's value. */
 async function moveInEntry(
   proposed: ProposedStore,
   tenant: string,
@@ -462,7 +470,7 @@ async function moveInEntry(
   return writeMember(proposed, tenant, mcps, [name, "config_cid"], JSON.stringify(content.cid));
 }
 
-/** A server without its definition no longer exists, so its record and its entry go, too. */
+/** A server without a definition no longer exists, so its record and its entry are removed. */
 async function removeServer(
   proposed: ProposedStore,
   { tenant, before }: PlanRequest,
@@ -470,7 +478,7 @@ async function removeServer(
   mcps: McpsText,
 ): Promise<ReadMcps | undefined> {
   await removeRecord(proposed, tenant, name);
-  const whole = wholeOf(mcps, before);
+  const whole = cachedMcps(mcps, before);
   if ((await rawEntriesIn(mcps, whole))?.has(name)) {
     return withEntry(whole, await writeMember(proposed, tenant, mcps, [name], null), name);
   }

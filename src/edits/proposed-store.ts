@@ -2,11 +2,11 @@ import type { Block, Cid } from "../lib/cid.ts";
 import type { Change, DerivedEntry, NameKind, NameMove, NameRecord, Store } from "../store/store.ts";
 
 /**
- * A store as it would be: reads see the changes made here, which reach the real store only when the owner passes
+ * A store with proposed changes: reads see the changes made here, which reach the real store only when the owner passes
  * `proposal()` to its `change`. For one tenant.
  */
 export interface ProposedStore extends Store {
-  /** All changes so far, in the order in which they were made. */
+  /** All changes so far, in the order they were made. */
   proposal(): Required<Pick<Change, "put" | "set" | "derived">>;
 }
 
@@ -16,13 +16,13 @@ export function proposeTo(store: ReviewedStore): ProposedStore {
   const latest = new Map<string, NameMove>();
   const derived: DerivedEntry[] = [];
   const used = new Set<string>();
-  const keyOf = (kind: NameKind, name: string): string => JSON.stringify([kind, name]);
+  const moveKey = (kind: NameKind, name: string): string => JSON.stringify([kind, name]);
   const changedAt = Date.now();
-  const asProposed = (stored: readonly NameRecord[], isAsked: (move: NameMove) => boolean): NameRecord[] => {
-    const records = new Map(stored.map((record) => [keyOf(record.kind, record.name), record]));
+  const withMoves = (stored: readonly NameRecord[], isRequested: (move: NameMove) => boolean): NameRecord[] => {
+    const records = new Map(stored.map((record) => [moveKey(record.kind, record.name), record]));
     for (const [key, move] of latest) {
       const { kind, name, cid } = move;
-      if (!isAsked(move)) continue;
+      if (!isRequested(move)) continue;
       if (cid === null) records.delete(key);
       else records.set(key, { kind, name, cid, changedAt });
     }
@@ -35,33 +35,33 @@ export function proposeTo(store: ReviewedStore): ProposedStore {
     },
 
     async contents(tenant, cids) {
-      const own = cids.flatMap((cid) => blocks.get(cid) ?? []);
-      const others = cids.filter((cid) => !blocks.has(cid));
-      const found = new Map(await store.contents(tenant, others));
-      for (const { cid, bytes } of own) found.set(cid, bytes);
-      return found;
+      const proposedBlocks = cids.flatMap((cid) => blocks.get(cid) ?? []);
+      const stored = cids.filter((cid) => !blocks.has(cid));
+      const contents = new Map(await store.contents(tenant, stored));
+      for (const { cid, bytes } of proposedBlocks) contents.set(cid, bytes);
+      return contents;
     },
 
     async name(tenant, kind, name) {
-      const move = latest.get(keyOf(kind, name));
+      const move = latest.get(moveKey(kind, name));
       if (!move) return store.name(tenant, kind, name);
       return move.cid === null ? undefined : { kind, name, cid: move.cid, changedAt };
     },
 
     async names(tenant, kind) {
-      return asProposed(await store.names(tenant, kind), (move) => move.kind === kind);
+      return withMoves(await store.names(tenant, kind), (move) => move.kind === kind);
     },
 
-    async meanings(tenant, asked) {
-      const stored = await store.meanings(tenant, asked);
-      const isAsked = ({ kind, name }: NameMove): boolean =>
-        asked.kinds.includes(kind) || asked.names.some((each) => each.kind === kind && each.name === name);
-      return { ...stored, names: asProposed(stored.names, isAsked) };
+    async meanings(tenant, requested) {
+      const stored = await store.meanings(tenant, requested);
+      const isRequested = ({ kind, name }: NameMove): boolean =>
+        requested.kinds.includes(kind) || requested.names.some((each) => each.kind === kind && each.name === name);
+      return { ...stored, names: withMoves(stored.names, isRequested) };
     },
 
     latestChange: () => store.latestChange(),
 
-    /** Others' changes since then are for the next reading of the store itself. */
+    /** Later changes by other writers are left to the next read of the store itself. */
     changesAfter: async (_tenant, kinds, since) => ({
       latest: since,
       changed: [...latest.values()].filter(({ kind }) => kinds.includes(kind)),
@@ -72,7 +72,7 @@ export function proposeTo(store: ReviewedStore): ProposedStore {
       derived.push(...results);
       for (const move of set) {
         moves.push(move);
-        latest.set(keyOf(move.kind, move.name), move);
+        latest.set(moveKey(move.kind, move.name), move);
       }
       return [];
     },
@@ -115,7 +115,7 @@ export function proposeTo(store: ReviewedStore): ProposedStore {
 }
 
 async function refuseValue(): Promise<never> {
-  throw new Error("a server that is only reviewed changes no state");
+  throw new Error("a server under review cannot change state");
 }
 
 function byName(a: NameRecord, b: NameRecord): number {
@@ -123,15 +123,15 @@ function byName(a: NameRecord, b: NameRecord): number {
   return a.name < b.name ? -1 : 1;
 }
 
-/** A store that keeps nothing of what was compiled for a review: that stays in memory for a while. */
+/** A store that does not store what was compiled for a review: that stays in memory for a while. */
 export interface ReviewedStore extends Store {
-  /** The results of these keys that are in memory, and thus perhaps not in the store. */
+  /** The results of these keys that are in memory, and may not be in the store. */
   reviewed(keys: Iterable<string>): DerivedEntry[];
 }
 
 /**
- * Spares the save that follows a review from compiling again. Beyond `bytesMax` the least recently used results go,
- * except those that came last; they are made again when needed.
+ * Saves compiling again when a save follows a review. Beyond `bytesMax` the least recently used results are dropped,
+ * except the latest; they are compiled again when needed.
  */
 export function reviewedStore(store: Store, bytesMax: number): ReviewedStore {
   const entries = new Map<string, DerivedEntry>();

@@ -1,18 +1,18 @@
 import { isCid, type Cid } from "../lib/cid.ts";
 
-/** The target of a URI of Berth's own schemes. Names are decoded, and dots in them have no meaning. */
+/** The target of a URI in one of Berth's own schemes. Names are decoded, and dots in them have no special meaning. */
 export type Address =
   | { readonly kind: "cid"; readonly cid: Cid }
   | { readonly kind: "variable"; readonly name: string }
   /** `path` is a tool's name, or empty for the tool named like its server; `query` is as written. */
   | { readonly kind: "server"; readonly server: string; readonly path: string; readonly query: string };
 
-/** True for a URI, or a URI template, of the schemes that Berth itself reads. */
+/** True for a URI, or a URI template, in one of Berth's own schemes. */
 export function isOwn(uri: string): boolean {
   return /^(?:cid|variable|server):\/\//.test(uri);
 }
 
-/** The longest URI that is parsed, in UTF-16 units. */
+/** The longest URI that is parsed, in UTF-16 code units. */
 const URI_UNITS_MAX = 8_192;
 
 /** `cid://<cid>`, `variable://<name>` or `server://<name>/<path>?<query>`; undefined for any other URI. */

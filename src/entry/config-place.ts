@@ -2,12 +2,12 @@ import { isObject, type Json } from "../lib/json.ts";
 import { furtherProblems, PROBLEMS_MAX, type Problem } from "../lib/problem.ts";
 import { fieldTypes, unknownField, type FieldType, type FieldTypes } from "./fields.ts";
 
-/** A place in the configuration, and the list that collects all problems. */
+/** A position in the configuration, and the list that collects all problems. */
 export interface ConfigPlace {
   /** JSON pointer (RFC 6901). */
   readonly pointer: string;
   readonly problems: Problem[];
-  /** The tool that is left out when something is wrong here. */
+  /** The tool that is left out if something is wrong here. */
   readonly tool?: string;
 }
 
@@ -26,60 +26,58 @@ export function complain(
   if (problems.length < PROBLEMS_MAX) {
     problems.push({ code, message, severity, ...(tool !== undefined && { tool }), pointer });
   } else if (severity === "error") {
-    further.set(problems, (further.get(problems) ?? 0) + 1);
+    excessErrors.set(problems, (excessErrors.get(problems) ?? 0) + 1);
     problems[PROBLEMS_MAX] ??= {
       ...furtherProblems(1, severity),
       pointer,
-      // Words the count when it is read: there may be tens of thousands of problems.
+      // The message is composed when it is read: there may be tens of thousands of problems.
       get message() {
-        return furtherProblems(further.get(problems)!, severity).message;
+        return furtherProblems(excessErrors.get(problems)!, severity).message;
       },
     };
   }
 }
 
-/** The number of errors beyond `PROBLEMS_MAX`: each still leaves out its item, though it is not reported. */
-const further = new WeakMap<readonly Problem[], number>();
+/** The number of errors beyond `PROBLEMS_MAX`: each still leaves out its item, although it is not reported. */
+const excessErrors = new WeakMap<readonly Problem[], number>();
 
-/** Returns what `read` returns, or undefined when it reported an error. */
-export function unlessWrong<T>(place: ConfigPlace, read: () => T): T | undefined {
+/** Returns the result of `read`, or undefined if it reported an error. */
+export function readIfValid<T>(place: ConfigPlace, read: () => T): T | undefined {
   const { problems } = place;
-  const [before, beyond] = [problems.length, further.get(problems)];
+  const [countBefore, excessBefore] = [problems.length, excessErrors.get(problems)];
   const value = read();
-  const isWrong =
-    further.get(problems) !== beyond || problems.slice(before).some(({ severity }) => severity === "error");
-  return isWrong ? undefined : value;
+  const hasErrors =
+    excessErrors.get(problems) !== excessBefore ||
+    problems.slice(countBefore).some(({ severity }) => severity === "error");
+  return hasErrors ? undefined : value;
 }
 
 type Fields<Types extends Readonly<Record<string, FieldType>>> = {
   readonly [Name in keyof Types]?: FieldTypes[Types[Name]];
 };
 
-/**
- * Reads the members of an object that have the right names and types. Each of the others is a problem, and the rest is
- * still read, so that a person sees all problems at once. `what` begins a sentence: `A tool`.
- */
+/** Reads the valid members of an object, and reports all others. `subject` begins a sentence: `A tool`. */
 export function readFields<const Types extends Readonly<Record<string, FieldType>>>(
   raw: Json,
   types: Types,
-  what: string,
+  subject: string,
   place: ConfigPlace,
 ): Fields<Types> {
   if (!isObject(raw)) {
-    complain(place, "wrong-type", `${what} must be an object`);
+    complain(place, "wrong-type", `${subject} must be an object`);
     return {};
   }
   const fields: Record<string, Json> = {};
   for (const name of Object.keys(raw)) {
     const at = inside(place, name);
     if (!Object.hasOwn(types, name)) {
-      complain(at, "unknown-field", unknownField(what, name, types));
+      complain(at, "unknown-field", unknownField(subject, name, types));
       continue;
     }
     const value = raw[name]!;
     const type = fieldTypes[types[name]!];
     if (type.fits(value)) fields[name] = value;
-    else complain(at, "wrong-type", `"${name}" must be ${type.what}`);
+    else complain(at, "wrong-type", `"${name}" must be ${type.label}`);
   }
   return fields as Fields<Types>;
 }

@@ -2,33 +2,30 @@ import type { Problem } from "../lib/problem.ts";
 import { complain, inside } from "./config-place.ts";
 import { OFFERED_NAME, type ConfiguredTool } from "./tool-fields.ts";
 
-/** The fields of an entry that say which calls need consent. */
+/** The fields of an entry that decide which calls need consent. */
 interface Consenting {
   readonly consent: readonly string[];
   readonly tools: Readonly<Record<string, ConfiguredTool>>;
 }
 
-/** Stands for all tools of a server. */
+/** Matches all tools of a server. */
 const ALL = "*";
 
-/** Tools are named as clients know them. */
+/** Expects tool names as clients see them. */
 export function consentToolFault(name: string): string | undefined {
   if (name === ALL || OFFERED_NAME.test(name)) return undefined;
-  return `${JSON.stringify(name.slice(0, 150))} is no name of a tool; use "${ALL}" for all tools`;
+  return `${JSON.stringify(name.slice(0, 150))} is not the name of a tool; use "${ALL}" for all tools`;
 }
 
-/**
- * True for a tool whose calls each need consent. It is meant by each of its names, so that a second name, or one of
- * an earlier release, is no way around.
- */
+/** True if calls of a tool need consent under any of its names, so that a second name cannot bypass consent. */
 export function asksConsent({ consent, tools }: Consenting, name: string, own: string): boolean {
   if (consent.length === 0) return false;
   if (consent.includes(ALL) || consent.includes(name) || consent.includes(own)) return true;
-  return functionsOf({ consent, tools }).includes(own);
+  return configuredFunctions({ consent, tools }).includes(own);
 }
 
-/** The functions that tools of an entry's own names call. */
-function functionsOf({ consent, tools }: Consenting): string[] {
+/** The functions that are called by tools with names of the entry's own. */
+function configuredFunctions({ consent, tools }: Consenting): string[] {
   return consent.flatMap((name) => configured({ tools }, name) ?? []);
 }
 
@@ -36,17 +33,14 @@ function configured({ tools }: Pick<Consenting, "tools">, name: string): string 
   return Object.hasOwn(tools, name) ? tools[name]!.function : undefined;
 }
 
-/**
- * True if some call needs consent under `before` and not under `after`: a name is taken from "consent", or "tools" gives
- * the function behind it another name.
- */
+/** True if some call needs consent under `before` and not under `after`. */
 export function relaxesConsent(before: Consenting, after: Consenting | undefined): boolean {
   if (!after) return before.consent.length > 0;
-  const named = [...before.consent, ...functionsOf(before)];
+  const named = [...before.consent, ...configuredFunctions(before)];
   return named.some((name) => !asksConsent(after, name, configured(after, name) ?? name));
 }
 
-/** A name that no tool has would protect nothing, and nobody would notice. */
+/** A name that no tool has would protect nothing, unnoticed. */
 export function consentProblems(
   server: string,
   { consent }: Consenting,
@@ -57,12 +51,12 @@ export function consentProblems(
   const names = new Set([ALL, ...offered.map(({ name }) => name)]);
   for (const name of consent) {
     if (names.has(name)) continue;
-    complain(place, "no-such-tool", `"consent" names "${name}", and this server offers no such tool`, "warning");
+    complain(place, "no-such-tool", `"consent" names "${name}", but this server offers no such tool`, "warning");
   }
   return problems;
 }
 
-/** The tools that either entry asks for consent to: an earlier release is no way around the current rule, under whatever name. */
-export function consentOfEither(then: Consenting, now: Consenting): string[] {
-  return [...new Set([...then.consent, ...now.consent, ...functionsOf(now)])].sort();
+/** The tools for which either entry requires consent: an earlier release cannot bypass the current rule. */
+export function consentOfEither(earlier: Consenting, current: Consenting): string[] {
+  return [...new Set([...earlier.consent, ...current.consent, ...configuredFunctions(current)])].sort();
 }

@@ -10,27 +10,29 @@ import type { FormLine } from "./form-line.ts";
 import { namesReader, readLimits, readNetwork, readRetainCalls } from "./grants-fields.ts";
 import { readIcons } from "./icons-field.ts";
 
-/** Properties of a field from which its check, its form, its JSON Schema and its documentation are derived. */
+/** Properties of a field from which its validation, its form, its JSON Schema and its documentation are derived. */
 export interface EntryField {
   readonly type: FieldType;
-  /** Its JSON Schema, in addition to its type. Other values than those of an `enum` are refused. */
+  /** Its JSON Schema, in addition to its type. Values outside of an `enum` are refused. */
   readonly schema?: JsonObject;
   /** The only kind of server that has the field, and the reason, which ends the message for the other kind. */
   readonly only?: readonly [kind: "definitions" | "upstreams", why: string];
   /** For a field that is the CID of content: the words for the content, before its server, and the tab that shows it. */
   readonly cid?: { readonly file: string; readonly use: readonly [words: string, tab?: string] };
-  /** The feature without which no server is served that has the field. */
+  /** The feature that is required to serve a server with this field. */
   readonly feature?: string;
   /** The right to change it, if it takes more than changing the entry. */
   readonly right?: "secrets" | "network" | "folders" | "variables" | "upstream" | "approvals";
   /** Its values, beginning with the one that withholds least. A change to an earlier one takes the right to approve. */
   readonly strictness?: readonly Json[];
-  /** True if code that runs may keep what it gave: another value ends the connections of the server's guests. */
+  /**
+   * True if running code may retain what the field granted: another value ends the connections of the server's guests.
+   */
   readonly isGrant?: true;
   readonly form?: FormLine;
-  /** The property of `ServerEntry` that `read` gives; by default of the same name. */
+  /** The property of `ServerEntry` that `read` provides; by default of the same name. */
   readonly as?: string;
-  /** Reads a value, or the absence of one. `before` has what the fields above have given. */
+  /** Reads a value, or the absence of one. `before` has the values of the fields above. */
   readonly read?: (value: never, place: ConfigPlace, before: never) => unknown;
 }
 
@@ -42,11 +44,11 @@ const readVariableNames = namesReader(variableNameProblem);
  */
 export const entryFields = {
   /**
-   * The server's code: a .ts or .sh file in a source, a CID in the variable. Without it the definition stored under
-   * the server's name is taken.
+   * The server's code: a .ts or .sh file in a source, a CID in the variable. Without it, the definition stored under
+   * the server's name is used.
    */
   definition: { type: "text", cid: { file: "the definition", use: ["the source of", "code"] } },
-  /** Where the entry stands: a JSON file in a source, a CID in the variable. It is then the only field. */
+  /** The location of the entry: a JSON file in a source, a CID in the variable. It is then the only field. */
   config_cid: { type: "text" },
   /** True if the entry is active. */
   enabled: {
@@ -54,9 +56,9 @@ export const entryFields = {
     schema: { default: true },
     form: { label: "Serving", control: "check", text: "Enabled: clients can use this server" },
   },
-  /** False keeps the server from being served by MCP at all. */
+  /** If false, the server is not served by MCP at all. */
   mcp_enabled: { type: "boolean", schema: { default: true } },
-  /** Purpose of the server; clients get it as its instructions. */
+  /** Purpose of the server; clients receive it as its instructions. */
   description: {
     type: "text",
     form: { label: "Description", control: "text", hint: "Clients get it as the server's instructions.", rows: 3 },
@@ -69,13 +71,14 @@ export const entryFields = {
     form: { label: "Upstream", control: "text", hint: "Its launcher URI: mcp+npx://…, mcp+uvx://…, mcp+https://…" },
   },
   /**
-   * Which changes of an upstream's tools and prompts wait for a person: any, those that are not known to be harmless
-   * (breaking), or none. What does not wait is taken over, and said on the server's page and in the audit log.
+   * Which changes of an upstream's tools and prompts are withheld until a person approves them: any, those that are not
+   * known to be harmless (breaking), or none. Other changes are accepted, and reported on the server's page and in the
+   * audit log.
    */
   hold: {
     type: "text",
     schema: { enum: ["any", "breaking", "none"], default: "any" },
-    only: ["upstreams", "what a definition offers changes only when somebody saves it"],
+    only: ["upstreams", "the offer of a definition changes only when someone saves it"],
     strictness: ["none", "breaking", "any"],
     form: {
       label: "When it changes",
@@ -90,18 +93,18 @@ export const entryFields = {
     },
   },
   /**
-   * With "hold": "breaking": whether new or changed text that a model reads (descriptions, titles, defaults,
-   * instructions) waits, too.
+   * With "hold": "breaking": whether new or changed text that models read (descriptions, titles, defaults,
+   * instructions) is withheld as well.
    */
   hold_texts: {
     type: "boolean",
     schema: { default: true },
-    only: ["upstreams", "what a definition offers changes only when somebody saves it"],
+    only: ["upstreams", "the offer of a definition changes only when someone saves it"],
     strictness: [false, true],
   },
   /**
-   * When something is held back: only that waits for a person (warn), or the whole server (error). "ignore" is an
-   * earlier way to write "hold": "none".
+   * If something is withheld: only that waits for approval (warn), or the whole server (error). "ignore" is an earlier
+   * form of "hold": "none".
    */
   schema_validation: {
     type: "text",
@@ -109,8 +112,8 @@ export const entryFields = {
     strictness: ["ignore", "warn", "error"],
   },
   /**
-   * Where several processes serve together: whether the upstream runs once for all of them (the default for a
-   * program) or in each (the default for a remote server).
+   * If several processes serve together: whether the upstream runs once for all of them (the default for a program) or
+   * in each (the default for a remote server).
    */
   runs: {
     type: "text",
@@ -128,26 +131,26 @@ export const entryFields = {
     },
   },
   /**
-   * Contract of the upstream that is approved from the start. The image has it from upstreams.lock.json; a source has
-   * no such field.
+   * Contract of the upstream that is approved from the start. In the image it comes from upstreams.lock.json; a source
+   * has no such field.
    */
   contract_cid: {
     type: "text",
     cid: { file: "the approved contract", use: ["the approved contract of", "upstream"] },
-    // Another lock approves what an upstream offers, and without a lock its first offer counts as approved.
+    // Another lock approves another offer, and without a lock the first offer of an upstream counts as approved.
     right: "approvals",
     form: { label: "Files", control: "files" },
   },
   /** Icons of the server, which clients may show: https: URLs, or images as data: URIs of at most 16 KiB. */
   icons: { type: "list", schema: { maxItems: ICONS_MAX, items: { $ref: "#/$defs/icon" } }, read: readIcons },
-  /** Tools by name, each in place of what its function says of itself. */
+  /** Tools by name, each overriding what its function declares. */
   tools: {
     type: "object",
     schema: { propertyNames: { $ref: "#/$defs/offeredName" }, additionalProperties: { $ref: "#/$defs/tool" } },
     form: { label: "Tools", control: "tools", covers: ["auto_discover"] },
   },
   /**
-   * True if functions of the definition that `tools` does not name become tools, too. Default: true, unless `tools`
+   * Whether functions of the definition that `tools` does not name become tools as well. Default: true, unless `tools`
    * names any.
    */
   auto_discover: { type: "boolean" },
@@ -177,8 +180,8 @@ export const entryFields = {
     cid: { file: "a module that adds prompts", use: ["the module that adds prompts to"] },
   },
   /**
-   * Hosts that the server's code may reach: api.example.org, api.example.org:8443, *.example.org or *. Without a port
-   * it is 443. Default: none.
+   * Hosts that the server's code may reach: api.example.org, api.example.org:8443, *.example.org or *. The default port
+   * is 443. Default: none.
    */
   network: {
     type: "list",
@@ -188,7 +191,7 @@ export const entryFields = {
         pattern: "^(?:\\*|(?:\\*\\.)?[^*/?#@\\\\\\s:\\[\\]]+|\\[[0-9A-Fa-f:.]+\\])(?::[0-9]{1,5})?$",
       },
     },
-    only: ["definitions", "an upstream reaches whatever its machine reaches"],
+    only: ["definitions", "an upstream can reach whatever its machine can reach"],
     right: "network",
     isGrant: true,
     form: {
@@ -200,11 +203,12 @@ export const entryFields = {
     read: readNetwork,
   },
   /**
-   * Names of the secrets that this server is given: a function reads context.secret(name), a script its environment,
-   * an upstream's URI ${NAME}.
+   * Names of the secrets that this server receives: a function reads context.secret(name), a script its environment, an
+   * upstream's URI ${NAME}.
    */
   secrets: {
     type: "list",
+    feature: "secrets",
     schema: { items: { type: "string", pattern: "^(?!BERTH_)[A-Za-z_][A-Za-z0-9_]{0,127}$" } },
     right: "secrets",
     isGrant: true,
@@ -215,8 +219,8 @@ export const entryFields = {
     }),
   },
   /**
-   * Names of the variables that the server's code may read, and content by CID only where one of them is or names it.
-   * Default: all of both.
+   * Names of the variables that the server's code may read. Content by CID can be read only if one of them is or names
+   * it. Default: all variables and all content.
    */
   variables: {
     type: "list",
@@ -234,8 +238,8 @@ export const entryFields = {
     read: (raw: readonly Json[] | undefined, place: ConfigPlace) => raw && readVariableNames(raw, place),
   },
   /**
-   * Environment variables of a definition's code. ${NAME} stands for a secret that "secrets" lists, else
-   * for a variable that it may read; $${ for a literal ${. A changed value is there from the next call on.
+   * Environment variables of a definition's code. ${NAME} stands for a secret that "secrets" lists, else for a variable
+   * that it may read; $${ for a literal ${. A changed value applies from the next call on.
    */
   env: {
     type: "object",
@@ -249,8 +253,8 @@ export const entryFields = {
     read: readEnvironment,
   },
   /**
-   * Names of folders of the machine that the server's code sees, as the operator has declared them (BERTH_FOLDERS):
-   * in a function's context.folders, in a script's BERTH_FOLDER_<name>. Default: none.
+   * Names of folders of the machine that the server's code can access, as declared by the operator (BERTH_FOLDERS): in
+   * a function's context.folders, in a script's BERTH_FOLDER_<name>. Default: none.
    */
   folders: {
     type: "list",
@@ -261,8 +265,8 @@ export const entryFields = {
     read: namesReader(folderNameProblem),
   },
   /**
-   * Tools whose every call needs the consent of the user, with exactly its arguments, by the names that clients know;
-   * "*" for all tools. A client that cannot ask its user cannot call them. Default: none.
+   * Tools for which each call, with exactly its arguments, needs the consent of the user, by the names that clients
+   * see; "*" for all tools. A client that cannot ask its user cannot call them. Default: none.
    */
   consent: {
     type: "list",
@@ -276,13 +280,13 @@ export const entryFields = {
     },
     read: namesReader(consentToolFault),
   },
-  /** How much this server may be called. Calls beyond it fail with an error that says when to try again. */
+  /** Limits on the calls of this server. Calls beyond them fail with an error that says when to try again. */
   limits: {
     type: "object",
     schema: {
       properties: {
-        calls: { type: "integer", minimum: 1, description: "Calls that run at once." },
-        calls_per_second: { type: "integer", minimum: 1, description: "Calls that may begin in a second." },
+        calls: { type: "integer", minimum: 1, description: "Calls that run at the same time." },
+        calls_per_second: { type: "integer", minimum: 1, description: "Calls that may start per second." },
       },
       additionalProperties: false,
     },
@@ -298,8 +302,8 @@ export const entryFields = {
     read: readLimits,
   },
   /**
-   * How long its calls are kept with their arguments and results, such as 12h or 7d, without secrets, for those who
-   * may change the server. Default: they are not kept.
+   * How long calls are retained with their arguments and results, such as 12h or 7d, without secrets, for those who may
+   * change the server. Default: they are not retained.
    */
   retain_calls: {
     type: "text",
@@ -320,7 +324,7 @@ export const entryFields = {
     as: "retainCallsMs",
     read: readRetainCalls,
   },
-  /** Settings by the tool's name: a function finds its own in context.options, a script in BERTH_OPTIONS. */
+  /** Settings by tool name: a function reads its own from context.options, a script from BERTH_OPTIONS. */
   options: {
     type: "object",
     schema: { additionalProperties: { type: "object" } },
@@ -334,7 +338,7 @@ export type EntryFieldName = keyof Table;
 /** As `entryFields`, for code that does not depend on a certain field. */
 export const entryFieldList = Object.entries(entryFields) as readonly (readonly [EntryFieldName, EntryField])[];
 
-/** The properties of `ServerEntry` that fields give each by itself. */
+/** The properties of `ServerEntry` that single fields provide. */
 export type ReadFields = {
   readonly [
     Name in EntryFieldName as Table[Name] extends { read: unknown }
@@ -342,7 +346,7 @@ export type ReadFields = {
         ? As
         : Name
       : never
-  ]: Table[Name] extends { read: (...given: never) => infer Value } ? Value : never;
+  ]: Table[Name] extends { read: (...args: never) => infer Value } ? Value : never;
 };
 
 export type CidField = {

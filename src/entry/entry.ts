@@ -18,27 +18,24 @@ import { readPrompt, type ConfiguredPrompt } from "./prompt-fields.ts";
 import { readResource, type ConfiguredResource } from "./resource-fields.ts";
 import { readTool, type ConfiguredTool, type ToolReading } from "./tool-fields.ts";
 
-/** The most `config_cid`s to follow in a row, as images of earlier versions have them. */
+/** The longest chain of `config_cid`s, which images of earlier versions contain. */
 export const CONFIG_CIDS_MAX = 4;
 
-/** The CID of the content where the entry stands, if it says nothing else. */
+/** The CID of the content that contains the entry, if the entry is only a reference to it. */
 export function referredIn(raw: unknown): Cid | undefined {
   return isObject(raw) && typeof raw["config_cid"] === "string" ? raw["config_cid"] : undefined;
 }
 
-/**
- * One server's entry in the variable `mcps` (seed 003, "Configuration Options"), read and checked without the
- * definition: a tool that is named here may not exist.
- */
+/** One server's entry in the variable `mcps`, read without the definition: a tool named here may not exist. */
 export interface ServerEntry extends ReadFields {
   readonly definition?: Cid;
   /** The launcher URI of an upstream. */
   readonly upstream?: string;
-  /** How often an upstream runs where several processes serve together; undefined for a definition. */
+  /** How often an upstream runs if several processes serve together; undefined for a definition. */
   readonly runs?: EntryRuns;
   /** CID of the contract that the image has locked for the upstream. */
   readonly contractCid?: Cid;
-  /** The reaction to an upstream that differs from what was approved (J6). */
+  /** The handling of an upstream that differs from its approved version (J6). */
   readonly hold: HoldPolicy;
   readonly description?: string;
   /** By name. */
@@ -46,19 +43,19 @@ export interface ServerEntry extends ReadFields {
   readonly resources: readonly ConfiguredResource[];
   /** By name. */
   readonly prompts: Readonly<Record<string, ConfiguredPrompt>>;
-  /** True when tools of the definition that `tools` does not name are offered, too. */
+  /** True if tools of the definition that `tools` does not name are offered as well. */
   readonly autoDiscover: boolean;
   readonly enabled: boolean;
   readonly transforms: Readonly<Partial<Record<Hook, Cid>>>;
   /** The `options` in the context of a tool's functions, by the tool's name. */
   readonly options: Readonly<Record<string, JsonObject>>;
-  /** Items that are configured wrongly, and are not offered in any other form either. */
+  /** Items with an invalid configuration, which are not offered in any other form either. */
   readonly leftOut: LeftOut;
-  /** The entry as written, which a release keeps. */
+  /** The entry as written, which is part of a release. */
   readonly raw: JsonObject;
 }
 
-/** `once` for all of them, or `everywhere`: once for each. */
+/** `once` for all processes, or `everywhere`: once in each. */
 export type EntryRuns = "once" | "everywhere";
 
 export type Hook = "tools" | "resources" | "prompts";
@@ -66,9 +63,9 @@ export type Hook = "tools" | "resources" | "prompts";
 export interface EntryReading extends ToolReading {
   /** True for the entry of an earlier release: what could be saved then is still served. */
   readonly isEarlier?: boolean;
-  /** True when it has more, or is too long, and was not read. */
+  /** True if it has too many values or too much text, and was not read. */
   readonly isTooLong?: boolean;
-  /** Set when it stands elsewhere and was not read: the most bytes that all such entries may have together. */
+  /** Set if the entry is stored elsewhere and was not read: the limit in bytes of all such entries together. */
   readonly roomBytes?: number | undefined;
 }
 
@@ -82,26 +79,21 @@ export interface LeftOut {
 export interface ReadEntry {
   readonly entry: ServerEntry;
   readonly problems: readonly Problem[];
-  /**
-   * True when an error is about the whole entry: its meaning for the server is not known, so the server is not served.
-   */
+  /** True if an error concerns the whole entry: its meaning for the server is unknown, so the server is not served. */
   readonly refused: boolean;
 }
 
-/**
- * Reads an entry. A wrong tool, resource or prompt is left out; any other error refuses the entry. Problems point into
- * `mcps`. Schemas are checked only with `faultOf`.
- */
-export function readEntry(server: string, given: Json, options: EntryReading = {}): ReadEntry {
+/** Reads an entry. Leaves out invalid items; other errors refuse the entry. Checks schemas only with `faultOf`. */
+export function readEntry(server: string, rawEntry: Json, options: EntryReading = {}): ReadEntry {
   const problems: Problem[] = [];
   const place = inside({ pointer: "", problems }, server);
-  const raw = options.isEarlier ? given : withinBounds(given, place, options);
+  const raw = options.isEarlier ? rawEntry : withinBounds(rawEntry, place, options);
   const fields = readFields(raw, entryTypes, "An entry", place);
   for (const name of Object.keys(fields) as EntryFieldName[]) {
     const { cid, only, schema, feature }: EntryField = entryFields[name];
     const value = fields[name]!;
     const at = inside(place, name);
-    if (cid && !isCid(value as string)) complain(at, "wrong-type", notCid(name, value as string));
+    if (cid && !isCid(value as string)) complain(at, "wrong-type", explainNotCid(name, value as string));
     if (feature !== undefined && !hasFeature(feature)) {
       complain(at, "missing-feature", `"${name}" needs the feature "${feature}", which this Berth does not have`);
     }
@@ -144,11 +136,11 @@ export function readEntry(server: string, given: Json, options: EntryReading = {
   const resources = readResources(fields.resources ?? {}, inside(place, "resources"), leftOut.resources);
   const { definition, upstream, description, runs } = fields;
   const entry: ServerEntry = {
-    // A literal that begins with a spread gets a hidden class of its own: half a kilobyte for each server.
+    // An object literal that begins with a spread gets its own hidden class: half a kilobyte per server.
     hold,
     ...(read as unknown as ReadFields),
     ...(definition !== undefined && { definition }),
-    ...(upstream !== undefined && { upstream, runs: runsOf(upstream, runs) }),
+    ...(upstream !== undefined && { upstream, runs: resolveRuns(upstream, runs) }),
     ...(fields.contract_cid !== undefined && { contractCid: fields.contract_cid }),
     ...(description !== undefined && { description }),
     tools,
@@ -163,7 +155,7 @@ export function readEntry(server: string, given: Json, options: EntryReading = {
     },
     options: toolOptions,
     leftOut,
-    raw: isObject(given) ? given : {},
+    raw: isObject(rawEntry) ? rawEntry : {},
   };
   return { entry, problems, refused };
 }
@@ -173,27 +165,24 @@ const readers = entryFieldList.flatMap(([name, { as = name, read }]) =>
   read ? [{ name, as, read, absent: read(undefined as never, nowhere, {} as never) }] : [],
 );
 
-/** Where a file could not be read, its name takes the place of its CID. */
-function notCid(field: string, text: string): string {
+/** If a file could not be read, the field has its name instead of its CID. */
+function explainNotCid(field: string, text: string): string {
   const isFile = /\.(?:ts|sh)$/.test(text) && text.length <= FILE_UNITS_MAX;
-  return `"${field}" must be a CID${isFile ? `, and "${text}" is a file, which was not found where the servers are listed` : ""}`;
+  return `"${field}" must be a CID${isFile ? `, and the file "${text}" was not found next to the list of servers` : ""}`;
 }
 
 const FILE_UNITS_MAX = 200;
 
-/**
- * The most resources, prompts and tools, each, that an entry may have. Lists, pages and changes of them are made in one
- * piece.
- */
+/** Limit of resources, of prompts and of tools of an entry, whose lists and pages are built in one piece. */
 export const ENTRY_ITEMS_MAX = 1_000;
 
-/** Keeps the fields that are neither too deep nor have too many items; none if the entry is too long. */
+/** Returns the fields that are neither too deep nor have too many items; none if the entry is too long. */
 function withinBounds(raw: Json, place: ConfigPlace, reading: EntryReading): Json {
   const { isTooLong = false, roomBytes } = reading;
   const { entryValues } = entryBounds;
   if (roomBytes !== undefined) {
-    const message = `What entries say elsewhere, by "config_cid", has at most ${roomBytes} bytes together`;
-    complain(place, "too-many-bytes", `${message}, once for each of them; shorten it, or take servers out`);
+    const message = `Entries stored by "config_cid" may have at most ${roomBytes} bytes together`;
+    complain(place, "too-many-bytes", `${message}, counted once for each entry; shorten them, or remove servers`);
     return {};
   }
   const tooLong = (): Json => {
@@ -209,15 +198,15 @@ function withinBounds(raw: Json, place: ConfigPlace, reading: EntryReading): Jso
   for (const name of isDeep ? Object.keys(raw) : ITEMS) {
     const value = Object.hasOwn(raw, name) ? raw[name]! : null;
     if (isDeep && isDeeper(value, ENTRY_NESTING_MAX - 1)) {
-      const message = `An entry nests at most ${ENTRY_NESTING_MAX} levels deep, and this is one more; flatten it`;
+      const message = `An entry may nest at most ${ENTRY_NESTING_MAX} levels deep; flatten it`;
       complain(deepPlace(value, inside(place, name), ENTRY_NESTING_MAX - 1), "too-deep", message);
     } else if (ITEMS.has(name) && isObject(value) && Object.keys(value).length > ENTRY_ITEMS_MAX) {
-      const count = `These are ${Object.keys(value).length} ${name}`;
-      const remedy = "write a template, or split the server";
+      const count = `There are ${Object.keys(value).length} ${name}`;
+      const hint = "write a template, or split the server";
       complain(
         inside(place, name),
         "too-many-items",
-        `${count}, and an entry has at most ${ENTRY_ITEMS_MAX}; ${remedy}`,
+        `${count}; an entry may have at most ${ENTRY_ITEMS_MAX}; ${hint}`,
       );
     } else continue;
     const { [name]: _, ...others } = fields;
@@ -228,10 +217,10 @@ function withinBounds(raw: Json, place: ConfigPlace, reading: EntryReading): Jso
 
 const ITEMS: ReadonlySet<string> = new Set(["tools", "resources", "prompts"]);
 
-/** The place of the first value that is nested deeper. */
+/** The place of the first value that is nested too deeply. */
 function deepPlace(value: unknown, place: ConfigPlace, levels: number): ConfigPlace {
   if (levels === 0 || typeof value !== "object" || value === null) return place;
-  const [key, inner] = Object.entries(value).find(([, each]) => isDeeper(each, levels - 1))!;
+  const [key, inner] = Object.entries(value).find(([, item]) => isDeeper(item, levels - 1))!;
   return deepPlace(inner, inside(place, key), levels - 1);
 }
 
@@ -243,16 +232,16 @@ function alternatives(values: readonly Json[]): string {
     .replace(/, (?=[^,]*$)/, " or ");
 }
 
-/** A program may keep something in its memory or its files; a remote server is one already. */
-function runsOf(upstream: string, runs: string | undefined): EntryRuns {
+/** A program may have state in its memory or its files; a remote server already runs once. */
+function resolveRuns(upstream: string, runs: string | undefined): EntryRuns {
   if (runs === "once" || runs === "everywhere") return runs;
   return /^mcp\+https?:/.test(upstream) ? "everywhere" : "once";
 }
 
-/** The entry of a server that `mcps` does not name: it is discovered (seed 003, resolved question 4). */
+/** The entry of a server that `mcps` does not name. */
 export const unnamedEntry: ServerEntry = readEntry("", {}).entry;
 
-/** Returns the correct items by name; names of wrong ones go to `leftOut`. */
+/** Returns the valid items by name; the names of invalid ones go to `leftOut`. */
 function readNamed<Item>(
   raw: JsonObject | undefined,
   place: ConfigPlace,
@@ -285,7 +274,7 @@ function urisIn(raw: Json): string[] {
   return [raw["uri"], raw["uriTemplate"]].filter((uri) => typeof uri === "string");
 }
 
-/** A tool whose options are wrong is left out: they may be what restricts it. */
+/** A tool with invalid options is left out: the options may be what restricts it. */
 function readOptions(raw: JsonObject, place: ConfigPlace, leftOut: string[]): Record<string, JsonObject> {
   const options: [string, JsonObject][] = [];
   for (const [tool, value] of Object.entries(raw)) {

@@ -1,6 +1,6 @@
 let features: readonly { readonly name: string }[] = [];
 
-/** Names the features of this program, once for each process and before any entry is read. */
+/** Sets the features of this program, once per process and before any entry is read. */
 export function setFeatures(all: typeof features): void {
   features = all;
 }

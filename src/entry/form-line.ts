@@ -5,14 +5,14 @@ export interface FormLine {
   readonly hint?: string;
   /** Other fields that its control shows. */
   readonly covers?: readonly string[];
-  /** `check`: the text beside the box. */
+  /** `check`: the text next to the box. */
   readonly text?: string;
-  /** `text`: more than one makes it a text of several lines. */
+  /** `text`: more than one makes it a multi-line field. */
   readonly rows?: number;
   /** `choice`: the default has the value "". `numbers`: the members of the field. */
   readonly choices?: readonly (readonly [value: string, label: string])[];
   /** `names`: the noun for one of them. */
   readonly one?: string;
-  /** `names`: the meaning of a missing list, where that is not the same as an empty one. */
+  /** `names`: the meaning of a missing list, if it differs from an empty one. */
   readonly all?: string;
 }

@@ -6,9 +6,9 @@ import type { ServerEntry } from "./entry.ts";
 
 export type { RequestedGrant } from "../discover/discovery.ts";
 
-/** The grants that the tags of a definition request, beside those that its entry gives. Requests grant nothing. */
+/** The grants that the tags of a definition request, compared with those of its entry. Requests grant nothing. */
 
-/** The requests that an entry does not give, in the order of the source. */
+/** The requests that an entry does not grant, in source order. */
 export function ungranted(
   requested: readonly RequestedGrant[],
   { secrets, network }: Pick<ServerEntry, "secrets" | "network">,
@@ -23,26 +23,26 @@ export function ungranted(
 /** An entry as written, with these requests granted. */
 export function withGranted(raw: JsonObject, requests: readonly RequestedGrant[]): JsonObject {
   const fields = new Set(requests.map(({ field }) => field));
-  return { ...raw, ...Object.fromEntries(Array.from(fields, (field) => [field, granting(raw, field, requests)])) };
+  return { ...raw, ...Object.fromEntries(Array.from(fields, (field) => [field, mergeGrants(raw, field, requests)])) };
 }
 
-function granting(raw: JsonObject, field: RequestedGrant["field"], requests: readonly RequestedGrant[]): Json[] {
-  const given = Array.isArray(raw[field]) ? raw[field] : [];
-  const added = requests.filter((each) => each.field === field).map(({ value }) => value);
-  return [...given, ...added.filter((value) => !given.includes(value))];
+function mergeGrants(raw: JsonObject, field: RequestedGrant["field"], requests: readonly RequestedGrant[]): Json[] {
+  const existing = Array.isArray(raw[field]) ? raw[field] : [];
+  const added = requests.filter((request) => request.field === field).map(({ value }) => value);
+  return [...existing, ...added.filter((value) => !existing.includes(value))];
 }
 
 /** The lines that an entry needs to grant requests, one for each field. */
 export function grantingLines(raw: JsonObject, requests: readonly RequestedGrant[]): string[] {
-  return [...new Set(requests.map(({ field }) => field))].map((field) => lineOf(raw, field, requests));
+  return [...new Set(requests.map(({ field }) => field))].map((field) => formatLine(raw, field, requests));
 }
 
-function lineOf(raw: JsonObject, field: RequestedGrant["field"], requests: readonly RequestedGrant[]): string {
-  const values = granting(raw, field, requests).map((value) => JSON.stringify(value));
+function formatLine(raw: JsonObject, field: RequestedGrant["field"], requests: readonly RequestedGrant[]): string {
+  const values = mergeGrants(raw, field, requests).map((value) => JSON.stringify(value));
   return `"${field}": [${values.join(", ")}]`;
 }
 
-/** A warning for each request that the entry does not give, at its tag. `acceptance`: another way to grant it. */
+/** A warning for each request that the entry does not grant, at its tag. `acceptance` is another way to grant it. */
 export function requestProblems(
   server: string,
   raw: JsonObject,
@@ -52,8 +52,8 @@ export function requestProblems(
   return requests.map((request) => {
     const { field, file, line, column } = request;
     const other = acceptance === undefined ? "" : `, or ${acceptance}`;
-    const remedy = `let it say ${lineOf(raw, field, requests)}${other}`;
-    const message = `${wordsOf(request)}, which the entry "${server}" in mcps does not grant: ${remedy}`;
+    const hint = `set ${formatLine(raw, field, requests)}${other}`;
+    const message = `${wordsOf(request)}, which the entry "${server}" in mcps does not grant: ${hint}`;
     return { code: `${CODES[field]}-requested`, message, severity: "warning", file, line, column };
   });
 }
@@ -62,6 +62,6 @@ const CODES = { secrets: "secret", network: "network" } as const;
 
 /** `The code requests the secret "API_TOKEN" (to read issues)`. */
 export function wordsOf({ field, value, purpose }: RequestedGrant): string {
-  const what = field === "secrets" ? `the secret "${value}"` : `the host "${value}"`;
-  return `The code requests ${what}${purpose === undefined ? "" : ` (${purpose})`}`;
+  const grant = field === "secrets" ? `the secret "${value}"` : `the host "${value}"`;
+  return `The code requests ${grant}${purpose === undefined ? "" : ` (${purpose})`}`;
 }

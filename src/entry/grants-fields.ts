@@ -4,12 +4,12 @@ import type { Limits } from "../limits/limits.ts";
 import { parseAllowedHost, type AllowedHost } from "../network/allow-list.ts";
 import { complain, inside, readFields, type ConfigPlace } from "./config-place.ts";
 
-/** The grants and limits that an entry gives its server: secrets, variables, hosts to reach, and calls. */
+/** The grants and limits of an entry: secrets, variables, hosts, and calls. */
 
 export interface ServerLimits {
-  /** The most calls that run at once; undefined for as many as the tenant may have. */
+  /** The most concurrent calls; undefined for as many as the tenant may have. */
   readonly calls?: number;
-  /** The most calls that may begin in a second; undefined for no limit. */
+  /** The most calls that may start per second; undefined for no limit. */
   readonly callsPerSecond?: number;
 }
 
@@ -24,12 +24,12 @@ export function readLimits(raw: JsonObject = {}, place: ConfigPlace): ServerLimi
   return { ...(calls !== undefined && { calls }), ...(callsPerSecond !== undefined && { callsPerSecond }) };
 }
 
-/** How long the server's calls are kept, in milliseconds: a text such as `7d`. Undefined where they are not kept. */
+/** How long the server's calls are retained, in milliseconds, from a text such as `7d`. Undefined if they are not. */
 export function readRetainCalls(text: string | undefined, place: ConfigPlace): number | undefined {
   if (text === undefined) return undefined;
   const [, count, unit = ""] = /^([1-9]\d{0,4})([mhd])$/.exec(text) ?? [];
   if (count !== undefined) return Number(count) * UNIT_MS[unit]!;
-  return complain(place, "wrong-value", '"retain_calls" must be a time such as "30m", "12h" or "7d"');
+  return complain(place, "wrong-value", '"retain_calls" must be a duration such as "30m", "12h" or "7d"');
 }
 
 const DAY_MS = 86_400_000;
@@ -39,7 +39,7 @@ interface Retaining {
   readonly retainCallsMs?: number;
 }
 
-/** How long the entry of a server has its calls retained, in milliseconds, within the limit. */
+/** How long an entry retains the calls of its server, in milliseconds, capped at the limit. */
 export function retainedMs(
   { retainCallsMs = 0 }: Retaining,
   { retainedCallDays }: Pick<Limits, "retainedCallDays">,
@@ -54,11 +54,11 @@ export function retentionProblems(
 ): Problem[] {
   if (retainCallsMs <= retainedCallDays * DAY_MS) return [];
   const pointer = `/${server.replaceAll("~", "~0").replaceAll("/", "~1")}/retain_calls`;
-  const message = `Calls are kept for ${retainedCallDays} days at the most (BERTH_RETAINED_CALL_DAYS), and "retain_calls" says more`;
+  const message = `Calls are retained for at most ${retainedCallDays} days (BERTH_RETAINED_CALL_DAYS), but "retain_calls" is longer`;
   return [{ code: "kept-too-long", message, severity: "warning", pointer }];
 }
 
-/** Reads a list of names; they are sorted, without duplicates. */
+/** Returns a reader for lists of names, which sorts them and removes duplicates. */
 export function namesReader(faultOf: (name: string) => string | undefined) {
   return (raw: readonly Json[] | undefined, place: ConfigPlace): readonly string[] => {
     const names = readTexts(raw, place, (name, at) => {
@@ -76,7 +76,7 @@ export function readNetwork(raw: readonly Json[] | undefined, place: ConfigPlace
   });
 }
 
-/** Reading more hosts would block other calls. */
+/** Reading more items would block other calls. */
 const ITEMS_MAX = 5_000;
 
 function readTexts<Item>(
@@ -84,7 +84,7 @@ function readTexts<Item>(
   place: ConfigPlace,
   read: (text: string, at: ConfigPlace) => Item | undefined,
 ): Item[] {
-  const message = `It has ${raw.length} items, and at most ${ITEMS_MAX} are read`;
+  const message = `It has ${raw.length} items; at most ${ITEMS_MAX} are read`;
   if (raw.length > ITEMS_MAX) return complain(place, "too-many-items", message) ?? [];
   return raw.flatMap((value, index) => {
     const at = inside(place, index);

@@ -11,47 +11,44 @@ import { knownFaults } from "./tool-fields.ts";
 export interface ParsedMcps {
   readonly entries: JsonObject;
   readonly problems: Problem[];
-  /** Names of entries that have too many values, or are too long: their value is null. */
+  /** Names of entries that have too many values or too much text: their value is null. */
   readonly tooLong: Set<string>;
-  /** The reason if no entry could be read: what servers may do is not known then. */
+  /** The reason if no entry could be read: then it is not known what servers may do. */
   readonly unreadable?: Problem;
 }
 
-/** How much of a configuration is read. */
+/** Limits for reading a configuration. */
 export function readableMcps(): ObjectBounds {
   const { mcpsEntries, entryValues, variableBytes } = entryBounds;
   return { members: mcpsEntries + 1, values: entryValues, units: variableBytes, allValues: Infinity };
 }
 
-/** How much of the text of one entry is read. */
+/** Limits for reading the text of one entry. */
 export function readableEntry(): ObjectBounds {
   const { entryValues } = entryBounds;
   return { members: entryValues, values: entryValues, units: Infinity, allValues: entryValues };
 }
 
-/**
- * Reads the raw entries while other calls have turns. A value that is not a JSON object, or has too many members, gives
- * no entries and one problem (T1.4).
- */
+/** Reads the raw entries, and yields to the event loop. A value that cannot be read gives one problem (T1.4). */
 export async function parseMcps(text: string): Promise<ParsedMcps> {
   const { mcpsEntries } = entryBounds;
   const place: ConfigPlace = { pointer: "", problems: [] };
   const { problems } = place;
-  const nothing = (): ParsedMcps => unreadableMcps(problems);
+  const unreadable = (): ParsedMcps => unreadableMcps(problems);
   try {
     const { value, tooMuch } = await parseInTurns(text, readableMcps());
-    const entries = entriesIn(value, place);
-    if (!isObject(value)) return nothing();
+    const entries = readEntries(value, place);
+    if (!isObject(value)) return unreadable();
     if (tooMuch === "all" || Object.keys(entries).length > mcpsEntries) {
-      const remedy = "remove servers, or move some of them to another tenant";
-      const message = `The variable mcps has more than ${mcpsEntries} entries; ${remedy}`;
+      const hint = "remove servers, or move some of them to another tenant";
+      const message = `The variable mcps has more than ${mcpsEntries} entries; ${hint}`;
       complain(place, "too-many-entries", message);
-      return nothing();
+      return unreadable();
     }
     return { entries, problems, tooLong: new Set(tooMuch ?? []) };
   } catch (error) {
     complain(place, "invalid-json", `The variable mcps is not JSON: ${(error as Error).message}`);
-    return nothing();
+    return unreadable();
   }
 }
 
@@ -59,7 +56,7 @@ export function unreadableMcps(problems: Problem[]): ParsedMcps {
   return { entries: {}, problems, tooLong: new Set(), unreadable: problems[0]! };
 }
 
-function entriesIn(value: unknown, place: ConfigPlace): JsonObject {
+function readEntries(value: unknown, place: ConfigPlace): JsonObject {
   if (!isObject(value)) {
     complain(place, "wrong-type", "The variable mcps must be an object of server names");
     return {};
@@ -72,22 +69,22 @@ function entriesIn(value: unknown, place: ConfigPlace): JsonObject {
   return entries;
 }
 
-/** Reads one entry of the variable under its name. */
+/** Reads one entry of the variable, and checks its name. */
 export function readNamedEntry(server: string, raw: Json, options: EntryReading = {}): ReadEntry {
-  const wrong = serverNameProblem(server);
-  if (wrong === undefined) return readEntry(server, raw, options);
+  const fault = serverNameProblem(server);
+  if (fault === undefined) return readEntry(server, raw, options);
   const problems: Problem[] = [];
-  complain(inside({ pointer: "", problems }, server), "bad-name", wrong);
+  complain(inside({ pointer: "", problems }, server), "bad-name", fault);
   return { ...readEntry(server, {}), problems, refused: true };
 }
 
-/** Like `readNamedEntry`, with its schemas checked by `look`, where there is time for it. */
+/** Like `readNamedEntry`, with its schemas checked by `check`, which may take its time. */
 export async function readCheckedEntry(
   server: string,
   raw: Json,
-  look: Parameters<typeof knownFaults>[1],
+  check: Parameters<typeof knownFaults>[1],
   options: Pick<EntryReading, "isEarlier"> = {},
 ): Promise<ReadEntry> {
   const tools = isObject(raw) && isObject(raw["tools"]) ? Object.values(raw["tools"]) : [];
-  return readNamedEntry(server, raw, { ...options, faultOf: await knownFaults(tools, look) });
+  return readNamedEntry(server, raw, { ...options, faultOf: await knownFaults(tools, check) });
 }

@@ -31,7 +31,7 @@ export interface Offered {
 export interface OfferedTool {
   readonly contract: ToolContract;
   readonly function: DiscoveredTool;
-  /** Arguments that the client does not give. */
+  /** Arguments that clients do not send. */
   readonly fixed?: JsonObject;
 }
 
@@ -56,9 +56,9 @@ export interface OfferedPrompt {
 export type Found = Pick<Discovery, "tools" | "resources" | "prompts"> & { readonly apps?: readonly CompiledApp[] };
 
 export function offerOf(server: string, found: Found, entry: ServerEntry): Offered {
-  const isNamed = ({ name }: DiscoveredTool): boolean => entry.autoDiscover || Object.hasOwn(entry.tools, name);
+  const isOffered = ({ name }: DiscoveredTool): boolean => entry.autoDiscover || Object.hasOwn(entry.tools, name);
   const offered: Offered = {
-    tools: new Map(found.tools.filter(isNamed).map((tool) => [tool.name, discoveredTool(tool)])),
+    tools: new Map(found.tools.filter(isOffered).map((tool) => [tool.name, discoveredTool(tool)])),
     resources: new Map(
       found.resources.filter(({ uri }) => !isOwn(uri)).map((resource) => [resource.uri, discoveredResource(resource)]),
     ),
@@ -82,10 +82,7 @@ export function offerOf(server: string, found: Found, entry: ServerEntry): Offer
   return offered;
 }
 
-/**
- * Removes items that are configured wrongly. They are not offered in any other form either, since the configuration may
- * be what restricts them.
- */
+/** Removes items with an invalid configuration, which may be what restricts them. */
 export function leaveOut({ tools, prompts, resources }: Offered, { leftOut }: ServerEntry): void {
   for (const name of leftOut.tools) tools.delete(name);
   for (const name of leftOut.prompts) prompts.delete(name);
@@ -122,14 +119,15 @@ export function putTool(
   configured: ConfiguredTool,
   place: ConfigPlace,
 ): void {
-  const wanted = configured.function ?? name;
+  const functionName = configured.function ?? name;
   const own =
-    found.tools.find((tool) => tool.name === wanted) ?? found.tools.find(({ call }) => call.export === wanted);
+    found.tools.find((tool) => tool.name === functionName) ??
+    found.tools.find(({ call }) => call.export === functionName);
   const base = (configured.function === undefined ? tools.get(name) : undefined) ?? (own && discoveredTool(own));
   if (!base) {
     tools.delete(name);
     const at = configured.function === undefined ? place : inside(place, "function");
-    const message = `The tool "${name}" is configured, but the definition has no tool function "${wanted}"`;
+    const message = `The tool "${name}" is configured, but the definition has no tool function "${functionName}"`;
     return complain(at, "unknown-tool", message);
   }
   const unknown = unknownArgument(base.function, configured.arguments);
@@ -155,8 +153,8 @@ export function putResource(
 ): void {
   const { uri } = configured;
   const own = found.resources.find((resource) => resource.uri === uri);
-  const before = resources.get(uri) ?? (own && discoveredResource(own));
-  const source = content ? ({ kind: "content", content } as const) : before?.source;
+  const existing = resources.get(uri) ?? (own && discoveredResource(own));
+  const source = content ? ({ kind: "content", content } as const) : existing?.source;
   if (!source) {
     resources.delete(uri);
     const message =
@@ -164,10 +162,10 @@ export function putResource(
       "or give the definition a function with that @resource";
     return complain(place, "no-content", message);
   }
-  // Content of its own makes it another resource, which the known contract of the URI does not describe.
-  const known = content ? undefined : before?.contract;
-  const name = configured.name ?? (key === uri ? known?.name : undefined) ?? key;
-  resources.set(uri, { contract: resourceContract({ ...known, ...configured, uri, name }), source });
+  // Its own content makes it another resource, which the contract of the URI does not describe.
+  const base = content ? undefined : existing?.contract;
+  const name = configured.name ?? (key === uri ? base?.name : undefined) ?? key;
+  resources.set(uri, { contract: resourceContract({ ...base, ...configured, uri, name }), source });
 }
 
 /** Offers a written prompt in place of one with the same name. */
@@ -198,7 +196,7 @@ function unknownArgument({ inputSchema }: DiscoveredTool, fixed: JsonObject | un
   return Object.keys(fixed ?? {}).find((name) => !Object.hasOwn((properties as object | undefined) ?? {}, name));
 }
 
-/** The contract of each thing that is offered, discovered or configured. */
+/** The contract of each offered item, discovered or configured. */
 
 function discoveredToolContract(tool: DiscoveredTool): ToolContract {
   const { name, title, description, icons, inputSchema, outputSchema, annotations, ui } = tool;
@@ -260,11 +258,11 @@ function withoutArguments(schema: JsonSchema, fixed: JsonObject | undefined): Js
   if (!fixed) return schema;
   const { properties, required, ...rest } = schema;
   const isFree = (name: unknown): boolean => !Object.hasOwn(fixed, name as string);
-  const left = Object.entries(isObject(properties) ? properties : {}).filter(([name]) => isFree(name));
+  const remaining = Object.entries(isObject(properties) ? properties : {}).filter(([name]) => isFree(name));
   const stillRequired = Array.isArray(required) ? required.filter(isFree) : [];
   return {
     ...rest,
-    properties: Object.fromEntries(left),
+    properties: Object.fromEntries(remaining),
     ...(stillRequired.length > 0 && { required: stillRequired }),
   };
 }

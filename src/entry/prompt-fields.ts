@@ -1,7 +1,7 @@
 import { type ContentBlock, contentBlockOf, type PromptResult } from "../contract/content-block.ts";
 import type { PromptArgument } from "../contract/contract.ts";
 import type { Json, JsonObject } from "../lib/json.ts";
-import { complain, inside, readFields, unlessWrong, type ConfigPlace } from "./config-place.ts";
+import { complain, inside, readFields, readIfValid, type ConfigPlace } from "./config-place.ts";
 import { checkName } from "./tool-fields.ts";
 
 /** A written prompt: `{{argument}}` in its messages stands for the argument's value. */
@@ -22,22 +22,19 @@ export interface PromptTask {
 
 export type PromptValues = Readonly<Record<string, string>>;
 
-/**
- * Replaces each placeholder of a declared argument with its value, but no placeholder in a value. Undefined when all
- * inserted values together have more than `unitsMax` as JSON.
- */
+/** Replaces placeholders of declared arguments, but not in values. Undefined above `unitsMax` of JSON. */
 export function filledPrompt({ template, names, values }: PromptTask, unitsMax: number): PromptResult | undefined {
   let units = unitsMax;
-  const unitsOf = new Map(names.map((name) => [name, JSON.stringify(values[name]).length - 2]));
-  const valueOf: ValueOf = (name, write) => {
-    const ofValue = unitsOf.get(name);
-    if (ofValue === undefined) return undefined;
-    units -= ofValue;
-    return units < 0 ? "" : write(values[name]!);
+  const lengths = new Map(names.map((name) => [name, JSON.stringify(values[name]).length - 2]));
+  const substitute: Substitute = (name, encode) => {
+    const length = lengths.get(name);
+    if (length === undefined) return undefined;
+    units -= length;
+    return units < 0 ? "" : encode(values[name]!);
   };
   const messages = template.messages.map(({ role, content }) => ({
     role,
-    content: filled(content, valueOf, "") as ContentBlock,
+    content: fill(content, substitute, "") as ContentBlock,
   }));
   return units < 0 ? undefined : { ...template, messages };
 }
@@ -47,28 +44,28 @@ function wellFormed(text: string): string {
   return Buffer.from(text).toString();
 }
 
-/** The value as `write` makes it; undefined for a name that is no argument. */
-type ValueOf = (name: string, write: (value: string) => string) => string | undefined;
+/** The value as `encode` encodes it; undefined for a name that is not an argument. */
+type Substitute = (name: string, encode: (value: string) => string) => string | undefined;
 
-/** Fills in every text of a value, at any depth; in a URI, argument values are encoded. */
-function filled(value: Json, valueOf: ValueOf, key: string): Json {
+/** Fills in every string of a value, at any depth; in a URI, argument values are percent-encoded. */
+function fill(value: Json, substitute: Substitute, key: string): Json {
   if (typeof value === "string") {
-    const write = (given: string): string => (key === "uri" ? encodeURIComponent(wellFormed(given)) : given);
-    return value.replace(PLACEHOLDER, (placeholder, name: string) => valueOf(name, write) ?? placeholder);
+    const encode = (text: string): string => (key === "uri" ? encodeURIComponent(wellFormed(text)) : text);
+    return value.replace(PLACEHOLDER, (placeholder, name: string) => substitute(name, encode) ?? placeholder);
   }
-  if (Array.isArray(value)) return value.map((each) => filled(each, valueOf, key));
+  if (Array.isArray(value)) return value.map((item) => fill(item, substitute, key));
   if (typeof value !== "object" || value === null) return value;
   const members: JsonObject = {};
-  for (const [name, member] of Object.entries(value)) members[name] = filled(member, valueOf, name);
+  for (const [name, member] of Object.entries(value)) members[name] = fill(member, substitute, name);
   return members;
 }
 
 /** The placeholder of an argument in a text. */
 export const PLACEHOLDER = /\{\{\s*([A-Za-z_][A-Za-z0-9_-]*)\s*\}\}/g;
 
-/** Undefined when something is wrong with it; `place` then has the problems. */
+/** Undefined if it is invalid; `place` then has the problems. */
 export function readPrompt(name: string, raw: Json, place: ConfigPlace): ConfiguredPrompt | undefined {
-  return unlessWrong(place, () => {
+  return readIfValid(place, () => {
     checkName(name, "prompt", place);
     const { arguments: args, messages, ...named } = readFields(raw, fields, "A prompt", place);
     const read = readArguments(args ?? [], inside(place, "arguments"));

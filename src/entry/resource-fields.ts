@@ -1,19 +1,19 @@
 import { faultOfUri, isTemplate, parseUriTemplate } from "../discover/uri-template.ts";
 import type { Json } from "../lib/json.ts";
 import { isOwn } from "./address.ts";
-import { complain, inside, readFields, unlessWrong, type ConfigPlace } from "./config-place.ts";
+import { complain, inside, readFields, readIfValid, type ConfigPlace } from "./config-place.ts";
 
 /** A resource that the configuration or a transform declares. */
 export interface ConfiguredResource {
   /** The name under which it is configured; its URI if it has none. */
   readonly key: string;
-  /** A URI, or a template (RFC 6570) when it has `{…}`. */
+  /** A URI, or a template (RFC 6570) if it has `{…}`. */
   readonly uri: string;
   readonly name?: string;
   readonly title?: string;
   readonly description?: string;
   readonly mimeType?: string;
-  /** If absent, the definition's own resource of this URI gives it. */
+  /** If absent, the definition's own resource of this URI provides it. */
   readonly content?: ConfiguredContent;
 }
 
@@ -26,36 +26,37 @@ export type ConfiguredContent =
    */
   | { readonly kind: "uri"; readonly uri: string };
 
-/** Undefined when something is wrong with it; `place` then has the problems. `key` is the name that it stands under. */
+/** Undefined if it is invalid; `place` then has the problems. `key` is the name under which it is configured. */
 export function readResource(key: string, raw: Json, place: ConfigPlace): ConfiguredResource | undefined {
-  return unlessWrong(place, () => {
-    const { uri: given, uriTemplate, text, blob, content, ...named } = readFields(raw, fields, "A resource", place);
-    const uri = given ?? uriTemplate ?? "";
-    if ((given === undefined) === (uriTemplate === undefined)) {
+  return readIfValid(place, () => {
+    const { uri: plainUri, uriTemplate, text, blob, content, ...named } = readFields(raw, fields, "A resource", place);
+    const uri = plainUri ?? uriTemplate ?? "";
+    if ((plainUri === undefined) === (uriTemplate === undefined)) {
       complain(place, "missing-field", 'A resource needs either "uri" or "uriTemplate"');
-    } else if (given !== undefined) {
-      checkUri(given, inside(place, "uri"));
+    } else if (plainUri !== undefined) {
+      checkUri(plainUri, inside(place, "uri"));
     } else {
       checkTemplate(uri, inside(place, "uriTemplate"));
     }
     if (named.mimeType !== undefined && !MEDIA_TYPE.test(named.mimeType)) {
       complain(inside(place, "mimeType"), "bad-media-type", "This must be a media type, such as text/plain");
     }
-    const found = [
+    const contents = [
       ...(text === undefined ? [] : [{ kind: "text", text } as const]),
       ...(blob === undefined ? [] : [{ kind: "blob", base64: blob } as const]),
       ...(content === undefined ? [] : [{ kind: "uri", uri: content } as const]),
     ];
-    if (found.length > 1) complain(place, "two-contents", 'A resource has exactly one of "text", "blob" and "content"');
+    if (contents.length > 1)
+      complain(place, "two-contents", 'A resource has exactly one of "text", "blob" and "content"');
     if (blob !== undefined && !BASE64.test(blob)) complain(inside(place, "blob"), "bad-base64", "It must be base64");
     if (content !== undefined) checkContent(content, uri, inside(place, "content"));
-    const itself = isOwn(uri) ? ({ kind: "uri", uri } as const) : undefined;
-    if (itself && found.length > 0 && content !== uri) {
+    const ownContent = isOwn(uri) ? ({ kind: "uri", uri } as const) : undefined;
+    if (ownContent && contents.length > 0 && content !== uri) {
       const message = `Berth serves its own content at ${uri}; give this content another URI`;
-      complain(inside(place, given === undefined ? "uriTemplate" : "uri"), "bad-uri", message);
+      complain(inside(place, plainUri === undefined ? "uriTemplate" : "uri"), "bad-uri", message);
     }
-    const gives = itself ?? found[0];
-    return { key, uri, ...named, ...(gives && { content: gives }) };
+    const resolved = ownContent ?? contents[0];
+    return { key, uri, ...named, ...(resolved && { content: resolved }) };
   });
 }
 
@@ -92,9 +93,9 @@ function checkContent(content: string, uri: string, place: ConfigPlace): void {
     return complain(place, "bad-uri", "Content must come from a cid://, variable:// or server:// URI");
   }
   const parsed = parseUriTemplate(content);
-  if ("message" in parsed) return complain(place, "bad-uri", `No URI: ${parsed.message}`);
+  if ("message" in parsed) return complain(place, "bad-uri", `Not a URI: ${parsed.message}`);
   const template = parseUriTemplate(uri);
-  const known = new Set("message" in template ? [] : template.variables.map(({ name }) => name));
-  const unknown = parsed.variables.find(({ name }) => !known.has(name));
+  const declared = new Set("message" in template ? [] : template.variables.map(({ name }) => name));
+  const unknown = parsed.variables.find(({ name }) => !declared.has(name));
   if (unknown) complain(place, "unknown-variable", `{${unknown.name}} is not a variable of the resource's template`);
 }

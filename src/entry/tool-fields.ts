@@ -1,13 +1,13 @@
 import type { ToolAnnotations } from "../contract/contract.ts";
 import { faultsOfHeaders } from "../contract/parameter-headers.ts";
 import { isObject, type Json, type JsonObject, type JsonSchema } from "../lib/json.ts";
-import { complain, inside, readFields, unlessWrong, type ConfigPlace } from "./config-place.ts";
+import { complain, inside, readFields, readIfValid, type ConfigPlace } from "./config-place.ts";
 
-/** Overrides what a tool's function says of itself; also the form in which a transform declares a tool. */
+/** Overrides what a tool's function declares; also the form in which a transform declares a tool. */
 export interface ConfiguredTool {
-  /** The function that carries it out: a tool of the definition. Default: the one of the same name. */
+  /** The function that runs: a tool of the definition. Default: the one of the same name. */
   readonly function?: string;
-  /** Fixed arguments; clients neither see nor give them. */
+  /** Fixed arguments, which clients neither see nor send. */
   readonly arguments?: JsonObject;
   readonly title?: string;
   readonly description?: string;
@@ -19,39 +19,39 @@ export interface ConfiguredTool {
 /** The names that every revision allows for a tool or a prompt. */
 export const OFFERED_NAME = /^[A-Za-z0-9_./-]{1,128}$/;
 
-/** The largest JSON Schema that is compiled, in UTF-16 units of its JSON. */
+/** The largest JSON Schema that is compiled, in UTF-16 code units of its JSON. */
 export const SCHEMA_UNITS_MAX = 64 * 1024;
 
 export interface ToolReading {
-  /** Tells why values cannot be checked by a schema; without it schemas are not checked. */
+  /** Returns why a schema cannot be used to check values; if absent, schemas are not checked. */
   readonly faultOf?: FaultOf;
 }
 
 export type FaultOf = (schema: JsonSchema) => string | undefined;
 
-/** Finds the faults of all schemas of tools in advance. `look` checks one schema, wherever there is time for it. */
+/** Finds the faults of all schemas of tools in advance. `check` checks one schema, and may take its time. */
 export async function knownFaults(
   tools: Iterable<Json>,
-  look: (schema: JsonSchema) => Promise<string | undefined>,
+  check: (schema: JsonSchema) => Promise<string | undefined>,
 ): Promise<FaultOf> {
   const faults = new Map<JsonSchema, string | undefined>();
   for (const tool of tools) {
     if (!isObject(tool)) continue;
     for (const schema of [tool["inputSchema"], tool["outputSchema"]]) {
-      if (isObject(schema) && unfitFor(schema) === undefined) faults.set(schema, await look(schema));
+      if (isObject(schema) && explainUnfit(schema) === undefined) faults.set(schema, await check(schema));
     }
   }
   return (schema) => faults.get(schema);
 }
 
-/** Undefined when something is wrong with it; `place` then has the problems. */
+/** Undefined if it is invalid; `place` then has the problems. */
 export function readTool(
   name: string,
   raw: Json,
   place: ConfigPlace,
   { faultOf }: ToolReading,
 ): ConfiguredTool | undefined {
-  return unlessWrong(place, () => {
+  return readIfValid(place, () => {
     checkName(name, "tool", place);
     const tool = readFields(raw, fields, "A tool", place);
     const input = inside(place, "inputSchema");
@@ -62,15 +62,16 @@ export function readTool(
     }
     if (tool.outputSchema) checkSchema(tool.outputSchema, inside(place, "outputSchema"), faultOf);
     const annotations =
-      tool.annotations && readFields(tool.annotations, hints, "A note on a tool", inside(place, "annotations"));
+      tool.annotations &&
+      readFields(tool.annotations, hints, "The annotations of a tool", inside(place, "annotations"));
     return { ...tool, ...(annotations && { annotations }) };
   });
 }
 
 export function checkName(name: string, kind: "tool" | "prompt", place: ConfigPlace): void {
   if (OFFERED_NAME.test(name)) return;
-  const shown = JSON.stringify(name.slice(0, 150));
-  complain(place, "bad-name", `${shown} cannot be a ${kind}'s name: use 1 to 128 of A-Z a-z 0-9 _ . / -`);
+  const quotedName = JSON.stringify(name.slice(0, 150));
+  complain(place, "bad-name", `${quotedName} cannot be a ${kind}'s name: use 1 to 128 of A-Z a-z 0-9 _ . / -`);
 }
 
 const fields = {
@@ -92,20 +93,20 @@ const hints = {
 
 function checkSchema(schema: JsonObject, place: ConfigPlace, faultOf: FaultOf | undefined): void {
   if (!faultOf) return;
-  const unfit = unfitFor(schema);
+  const unfit = explainUnfit(schema);
   if (unfit) return complain(place, unfit.code, unfit.message);
   const fault = faultOf(schema);
   if (fault !== undefined) complain(place, "bad-schema", `Not a JSON Schema 2020-12 that can be checked: ${fault}`);
 }
 
 /** The reason why a schema is not even checked. */
-function unfitFor(schema: JsonSchema): { readonly code: string; readonly message: string } | undefined {
+function explainUnfit(schema: JsonSchema): { readonly code: string; readonly message: string } | undefined {
   const text = JSON.stringify(schema);
   if (text.length > SCHEMA_UNITS_MAX) {
     const message = `A schema may have ${SCHEMA_UNITS_MAX} characters; this one has ${text.length}`;
     return { code: "too-large", message };
   }
   if (!text.includes('"$id":')) return undefined;
-  // Compiled schemas share one namespace: one could take the place of another server's.
+  // Compiled schemas share one namespace: one could replace that of another server.
   return { code: "bad-schema", message: "A schema here cannot have an $id; refer to its parts by #/$defs/…" };
 }

@@ -20,7 +20,7 @@ export function sameForAll(limits: Limits): ExecutorTenantLimits {
   };
 }
 
-/** A guest may hold its heap, as much in buffers, and what the runtime and young objects take. */
-export function heldMbMax(guestMemoryMb: number): number {
+/** The memory limit of a guest process: its heap, as much again in buffers, and the runtime with young objects. */
+export function guestProcessMemoryMb(guestMemoryMb: number): number {
   return 2 * guestMemoryMb + 128;
 }

@@ -9,31 +9,29 @@ import type { GuestSockets } from "./guest/wire.mts";
 import type { HostOperation } from "./host-operations.ts";
 
 /**
- * The contract of every engine that runs guest code. It owns processes, their limits and their end.
- * It knows nothing of MCP, HTTP, the store or how a definition was found.
+ * The contract of every engine that runs guest code. It owns processes, their limits and their end. It knows nothing of
+ * MCP, HTTP, the store, or how a definition was discovered.
  *
- * Whatever a guest does, `call` and `runScript` resolve, within the deadline plus a short grace, and neither the
- * host nor another program's calls are harmed.
+ * Whatever a guest does, `call` and `runScript` resolve within the deadline plus a short grace period, and neither the
+ * host nor the calls of other programs are harmed.
  */
 export interface Executor {
   readonly isolation: Isolation;
-  /** Why it is not `sandboxed`, for a person: what is missing here and what to do. */
+  /** Why it is not `sandboxed`, for the operator: what is missing on this machine and how to fix it. */
   readonly reason?: string;
   /** Starts the program's process if there is none, and calls one exported function. Never rejects. */
   call(program: GuestProgram, call: GuestCall): Promise<GuestOutcome>;
   /** Evaluates a program in a process of its own, and calls nothing. Never rejects. */
-  load(program: TriedProgram): Promise<LoadOutcome>;
+  load(program: TrialProgram): Promise<LoadOutcome>;
   /** One run of a shell definition, in a process group of its own. Never rejects. */
   runScript(script: ScriptRun): Promise<ScriptOutcome>;
   /** The current load, for health pages and metrics. */
   stats(): ExecutorStats;
-  /**
-   * Ends everything that runs for a tenant. Those calls, and all that arrive before `resume`, resolve with `evicted`.
-   */
+  /** Ends everything that runs for a tenant. Its calls, and all that arrive before `resume`, resolve with `evicted`. */
   suspend(tenant: string): Promise<void>;
   resume(tenant: string): void;
-  /** Ends what runs with a folder that its server is no longer given. Those calls resolve with `evicted`. */
-  withdrawFolders(tenant: string, isGiven: (server: string, folder: string) => boolean): void;
+  /** Ends processes with a folder that is no longer granted to their server. Their calls resolve with `evicted`. */
+  withdrawFolders(tenant: string, isGranted: (server: string, folder: string) => boolean): void;
   /** Ends every process; calls in flight resolve with `evicted`. */
   close(): Promise<void>;
 }
@@ -44,54 +42,49 @@ export type Isolation = "sandboxed" | "trusted";
 export interface GuestProgram {
   readonly tenant: string;
   readonly bundle: Cid;
-  /** The bundle's text, in UTF-8 where it is long; read only when a process is started for it. */
+  /** The bundle, as UTF-8 bytes if it is long; read only when a process is started for it. */
   readonly code: () => Promise<string | Uint8Array>;
   /**
-   * The variables of its environment besides those of every guest; read only when a process is started for it, and set
-   * inside. Rejects with an `EnvironmentFault`.
+   * Environment variables in addition to those of every guest; read only when a process is started, and set inside it.
+   * Rejects with an `EnvironmentFault`.
    */
   readonly env?: () => Promise<Readonly<Record<string, string>>>;
-  /**
-   * The folders of the machine that it sees. Another set of them needs another `realm`: a process keeps what it was
-   * started with.
-   */
+  /** The host folders that it can see. Other folders need another `realm`: a process keeps its folders. */
   readonly folders?: readonly HostFolder[];
-  /** The server that it was given its folders for. */
+  /** The server that its folders are granted to. */
   readonly server?: string;
-  /** Its server, and what its sockets may reach: asked for when a process is started for it. Without it, nothing. */
+  /** Its server, and what its sockets may reach, read when a process is started. Without it, nothing. */
   readonly network?: Pick<GuestSockets, "server" | "requested" | "byOperator"> & {
     readonly grant: () => SocketGrant | undefined;
   };
-  /** The program's way to ask the host. The tenant is the port's own, never a field of a message. */
+  /** How the program makes requests of the host. The port belongs to its tenant, which no message can name. */
   readonly port?: HostPort;
-  /**
-   * Identifies the data given to the program. Programs with the same code but another realm run in different processes.
-   */
+  /** Identifies the data given to the program. Each realm of a program has its own process. */
   readonly realm?: string;
-  /** Removes from logs and failures what was given to the program and must stay secret. */
+  /** Redacts the program's secrets in logs and failures. */
   readonly hide?: (value: Json) => Json;
 }
 
-/** A program that is evaluated and not called: it may ask for nothing. It may be asked what its schemas say. */
-export interface TriedProgram extends Pick<GuestProgram, "tenant" | "code" | "env"> {
+/** A program that is only evaluated, and may make no requests of the host. It can be asked to describe its schemas. */
+export interface TrialProgram extends Pick<GuestProgram, "tenant" | "code" | "env"> {
   readonly describes?: SchemaRequest;
 }
 
-/** The environment of a program cannot be made; the message is safe to show to callers. */
+/** The environment of a program cannot be built; the message is safe to show to callers. */
 export class EnvironmentFault extends Error {}
 
 export type LoadOutcome =
-  /** `described`: what its schemas say, at two different times. */
+  /** `described`: the descriptions of its schemas at two different times. */
   | { readonly kind: "loaded"; readonly described?: readonly [string, string] }
   /** Its top level threw, or ended the process. */
   | { readonly kind: "failed"; readonly error: GuestFailure }
-  /** It loads, and has left a promise behind that was rejected and that nobody handles. */
+  /** It loads, but leaves a rejected promise that nothing handles. */
   | { readonly kind: "rejected"; readonly error: GuestFailure }
-  /** Its top level took more processor time than it may. */
+  /** Its top level exceeded its CPU time. */
   | { readonly kind: "endless"; readonly loadMs: number; readonly stack?: string | undefined }
-  /** Its top level waited for something, or lacked CPU time on a busy machine. */
+  /** Its top level was waiting, or lacked CPU time on a busy machine. */
   | { readonly kind: "unfinished"; readonly loadElapsedMs: number; readonly lacksTime?: boolean }
-  /** The service could not try it. */
+  /** The trial itself failed. */
   | { readonly kind: "unknown" };
 
 export interface GuestCall {
@@ -99,28 +92,28 @@ export interface GuestCall {
   readonly args: JsonObject | JsonText;
   /** Plain data that the guest sees as properties of its context (`answers`, `options`, `server`, `tool`). */
   readonly context?: JsonObject;
-  /** Milliseconds from now, the wait for a turn included. */
+  /** Milliseconds from now, including time in the queue. */
   readonly deadlineMs: number;
-  /** The caller takes a long result as raw bytes, unread by the serving thread. */
+  /** The caller accepts a long result as raw bytes, which the serving thread does not parse. */
   readonly takesUnread?: boolean;
-  /** The name of what is called, for whoever follows its requests to the host. */
+  /** The name of the called item, passed on with its host requests. */
   readonly item?: string;
-  /** Whose call it is. It is handed to the host port with each request of the guest; the executor never looks at it. */
+  /** Identifies the caller. Passed to the host port with each request of the guest; the executor never inspects it. */
   readonly caller?: unknown;
   readonly signal?: CancelSignal;
-  /** A promise asks the guest to wait: it gets no further ahead than a small window until the promise settles. */
+  /** A promise applies backpressure: until it settles, the guest stays within a small window of progress events. */
   readonly onProgress?: (event: Json) => void | Promise<void>;
   readonly onLog?: (line: GuestLog) => void;
-  /** The function has said that it is a task from here on; called once at most. */
+  /** The function declared that it continues as a task; called at most once. */
   readonly onTask?: () => void;
-  /** The function would rather not keep the caller's connection open while it works. */
+  /** The function does not need the caller's connection while it works. */
   readonly onCloseStream?: () => void;
 }
 
 export interface GuestLog {
   readonly level: LogLevel;
   readonly message: Json;
-  /** The part of the program that says so, when it has named it. */
+  /** The logger that the program named, if any. */
   readonly logger?: string;
 }
 
@@ -128,7 +121,7 @@ export type GuestOutcome =
   | { readonly ok: true; readonly value: GuestValue }
   | { readonly ok: false; readonly error: GuestFailure };
 
-/** A raw result frame, unparsed. Only a call with `takesUnread` gets one. */
+/** A raw, unparsed result frame; only for a call with `takesUnread`. */
 export interface UnreadResult {
   readonly kind: "unread";
   readonly frame: Uint8Array;
@@ -138,20 +131,20 @@ export interface UnreadResult {
 export type GuestValue =
   | UnreadResult
   | { readonly kind: "none" }
-  /** With a type when the function gave one (a `Blob` or a `Response`). */
+  /** With a MIME type if the function gave one (a `Blob` or a `Response`). */
   | { readonly kind: "text"; readonly text: string; readonly mimeType?: string }
   /** `nulled` names a value that became null only because JSON cannot express it: `/average is NaN`. */
   | { readonly kind: "json"; readonly value: Json; readonly nulled?: string }
   | { readonly kind: "bytes"; readonly base64: string; readonly mimeType?: string }
-  /** A `Response` that points to the result instead; the address is as the function wrote it. */
+  /** A `Response` that redirects to the result; the location is as the function wrote it. */
   | { readonly kind: "redirect"; readonly location: string }
-  /** The function needs answers: call it again from the top, with them in its context's `answers`. */
+  /** The function needs answers: call it again from the start, with the answers in its context. */
   | { readonly kind: "asks"; readonly inputRequests: InputRequests };
 
-/** The questions of a function to the client, under keys that are the same each time the function runs. */
+/** Questions of a function to the client, under keys that are the same on every run of the function. */
 export type InputRequests = Readonly<Record<string, InputRequest>>;
 
-/** As the protocol words it (2026-07-28 `basic/patterns/mrtr`). */
+/** As defined by the protocol (2026-07-28 `basic/patterns/mrtr`). */
 export interface InputRequest {
   readonly method: "elicitation/create" | "sampling/createMessage" | "roots/list";
   readonly params: JsonObject;
@@ -163,19 +156,19 @@ export interface GuestFailure {
   readonly message: string;
   /** The guest's own stack with positions in its sources, host frames removed. For the operator. */
   readonly stack?: string;
-  /** The same call may succeed when repeated (a neighbour's crash, an eviction, a full queue). */
+  /** The same call may succeed if repeated (a neighbor's crash, an eviction, a full queue). */
   readonly retriable: boolean;
-  /** The function says that the whole request fails, and not just what it was asked to do. */
+  /** The function asks for the whole request to fail, not only the tool. */
   readonly protocol?: boolean;
 }
 
 export type FailureReason =
   | "thrown" // the function threw or rejected
-  | "unwritable" // the function returned what JSON cannot carry
+  | "unwritable" // the function returned a value that JSON cannot represent
   | "timeout" // the deadline passed
   | "cancelled" // the caller's signal
   | "memory" // a memory limit ended the process
-  | "crash" // the process ended otherwise, or could not be started
+  | "crash" // the process ended for another reason, or could not be started
   | "descriptors" // no file descriptor was left to start the process with
   | "protocol" // the process wrote an invalid frame, too large a frame, or too many
   | "output" // the result was larger than the limit
@@ -184,8 +177,9 @@ export type FailureReason =
   | "evicted"; // the process was ended by the host for another reason
 
 /**
- * The requests that guest code may make of the host. A rejection's message is shown to the guest, and the code of an
- * error of Berth's own.
+ * The requests that guest code may make of the host. When one is rejected, the guest receives the message and, for a
+ * `BerthError`, its code.
+ *
  *
  * - `variable`, `secret`: `{name}` → its value, or null when there is none.
  * - `cid`: `{cid}` → its bytes, or null when there are none.
@@ -196,14 +190,14 @@ export type FailureReason =
  * - `stateGet`, `stateSet`, `stateDelete`, `stateList`: as `features/state/guest-requests.ts` has them.
  */
 export interface HostPort {
-  request(op: HostOperation, params: JsonObject, call: AskingCall): Promise<HostAnswer>;
+  request(op: HostOperation, params: JsonObject, call: RequestingCall): Promise<HostAnswer>;
 }
 
 export type HostAnswer = Json | LaterAnswer;
 
 /**
- * An answer that may be long. `read` is called in turn, once the guest has taken the answers before it. The serving
- * thread passes the bytes on and neither decodes nor re-encodes them.
+ * An answer that may be long. `read` is called once the guest has read all earlier answers. The serving thread passes
+ * the bytes on without decoding or re-encoding them.
  */
 export class LaterAnswer {
   /** `json` bytes are the value as the guest gets it; `text` is UTF-8. */
@@ -220,15 +214,17 @@ export class LaterAnswer {
   }
 }
 
-/** The call that a guest names in its request. Resources opened for the call are closed when it ends, or loses them. */
-export interface AskingCall {
-  /** As the call was given it. */
+/**
+ * The call that a guest names in its request. Resources opened for it are closed when it ends or its access is revoked.
+ */
+export interface RequestingCall {
+  /** As passed with the call. */
   readonly caller: unknown;
-  /** The name of what is called, where the call has one. */
+  /** The name of the called item, if it has one. */
   readonly item?: string | undefined;
   /**
-   * Calls `close` when the call is over, or when what it may reach was taken from it; at once if it already is. `why`
-   * is for the author of the code.
+   * Calls `close` when the call ends or its access is revoked; immediately if that has happened already. `why` is shown
+   * to the author of the code.
    */
   onOver(close: (why: string) => void): void;
 }
@@ -240,12 +236,12 @@ export interface ScriptRun {
   readonly argv: readonly string[];
   /** Extra environment; names of `[A-Za-z_][A-Za-z0-9_]*` only. */
   readonly env: Readonly<Record<string, string>>;
-  /** The folders of the machine that it sees, and the server that is given them. */
+  /** The host folders that it can see, and the server that they are granted to. */
   readonly folders?: readonly HostFolder[];
   readonly server?: string;
-  /** Asked when it is started. Without it, it reaches nothing. */
+  /** Read when it is started. Without it, the script has no network. */
   readonly network?: GuestProgram["network"];
-  /** Milliseconds from now, the wait for a turn included. */
+  /** Milliseconds from now, including time in the queue. */
   readonly deadlineMs: number;
   readonly signal?: CancelSignal;
 }

@@ -23,23 +23,23 @@ export interface GuestExecutorOptions {
   readonly limitsOf?: (tenant: string) => ExecutorTenantLimits;
   /** Starts processes; by default directly. */
   readonly start?: Spawn;
-  /** Makes the folders of guests and scripts that run trusted; by default below the system's temporary folder. */
+  /** Creates the folders of trusted guests and scripts; by default in the system's temporary folder. */
   readonly makeFolder?: MakeFolder | undefined;
-  /** Where the sockets of guests lead; by default nowhere. */
+  /** The network of guests; none by default. */
   readonly network?: GuestNetwork | undefined;
   readonly log?: ExecutorLog;
 }
 
 /**
- * The path of a call: may its tenant run here, is it the tenant's turn, then the pool, and the sweep that keeps every
- * deadline. It puts these parts together.
+ * The path of a call: check that its tenant may run code here, queue, then the pool. A periodic sweep enforces all
+ * deadlines. This class only connects these parts.
  */
 export class GuestExecutor implements Executor {
   readonly isolation: Executor["isolation"];
   readonly reason?: string;
   readonly #limits: Limits;
   readonly #log: ExecutorLog | undefined;
-  readonly #limitsOf: (tenant: string) => ExecutorTenantLimits;
+  readonly #tenantLimits: (tenant: string) => ExecutorTenantLimits;
   readonly #fairness: CpuFairness;
   readonly #starter: GuestStarter;
   readonly #pool: Pool;
@@ -47,8 +47,8 @@ export class GuestExecutor implements Executor {
   readonly #trials: LoadTrials;
   readonly #queues = new Map<string, BoundedQueue<PendingCall>>();
   readonly #suspended = new Set<string>();
-  /** Which folders servers are given now, by tenant. */
-  readonly #isGiven = new Map<string, Parameters<Executor["withdrawFolders"]>[1]>();
+  /** Decides whether a folder is currently granted to a server, by tenant. */
+  readonly #isGranted = new Map<string, Parameters<Executor["withdrawFolders"]>[1]>();
   readonly #ticker = new Ticker(() => this.#sweep(clock.now()));
   #inFlight = 0;
   #closing: Promise<void> | undefined;
@@ -62,20 +62,20 @@ export class GuestExecutor implements Executor {
     if (reason !== undefined) this.reason = reason;
     this.#limits = limits;
     this.#log = log;
-    this.#limitsOf = limitsOf ?? (() => sameForAll(limits));
+    this.#tenantLimits = limitsOf ?? (() => sameForAll(limits));
     this.#fairness = new CpuFairness({
-      cpuMsPerSecondOf: (tenant) => this.#limitsOf(tenant).cpuMsPerSecond,
+      cpuMsPerSecond: (tenant) => this.#tenantLimits(tenant).cpuMsPerSecond,
     });
     this.#scripts = new Scripts(start, launcher, limits, {
-      processesOf: (tenant) => this.#limitsOf(tenant).scriptProcesses,
+      maxProcesses: (tenant) => this.#tenantLimits(tenant).scriptProcesses,
       fairness: this.#fairness,
       makeFolder,
       network,
     });
     this.#starter = new GuestStarter(start, launcher, limits, { makeFolder, network });
     this.#pool = new Pool(this.#starter, limits, {
-      processesOf: (tenant) => this.#limitsOf(tenant).guestProcesses,
-      startsPerMinuteOf: (tenant) => this.#limitsOf(tenant).processStartsPerMinute,
+      maxProcesses: (tenant) => this.#tenantLimits(tenant).guestProcesses,
+      maxStartsPerMinute: (tenant) => this.#tenantLimits(tenant).processStartsPerMinute,
       onCallOver: (call) => this.#leave(call),
       onEnded: (program, error, loaded) => this.#report(program, error, loaded),
       onLog: strayLog(limits, log),
@@ -84,25 +84,25 @@ export class GuestExecutor implements Executor {
     this.#trials = new LoadTrials(this.#starter, () => this.#pool.takeSpare(), limits);
   }
 
-  call(program: GuestProgram, given: GuestCall): Promise<GuestOutcome> {
+  call(program: GuestProgram, request: GuestCall): Promise<GuestOutcome> {
     let call!: PendingCall;
     const outcome = new Promise<GuestOutcome>((resolve) => {
-      call = new PendingCall(program, given, clock.now(), resolve);
+      call = new PendingCall(program, request, clock.now(), resolve);
     });
-    const refusal = this.#refusal(program) ?? (given.signal?.aborted ? cancelled : undefined);
+    const refusal = this.#refusal(program) ?? (request.signal?.aborted ? cancelled : undefined);
     if (refusal) {
       call.fail(refusal);
       return outcome;
     }
-    if (given.signal) this.#listen(call, given.signal);
-    const entered = this.#queueOf(program.tenant).enter(call);
-    if (entered === "refused") {
+    if (request.signal) this.#listen(call, request.signal);
+    const admission = this.#queueFor(program.tenant).enter(call);
+    if (admission === "refused") {
       call.fail(tooBusy(this.#limits.queuedCallsPerTenant));
       return outcome;
     }
     this.#inFlight++;
     this.#ticker.wake();
-    if (entered === "started") this.#pool.run(call);
+    if (admission === "started") this.#pool.run(call);
     return outcome;
   }
 
@@ -127,10 +127,10 @@ export class GuestExecutor implements Executor {
 
   async suspend(tenant: string): Promise<void> {
     this.#suspended.add(tenant);
-    this.#isGiven.delete(tenant);
+    this.#isGranted.delete(tenant);
     const queue = this.#queues.get(tenant);
-    for (const call of queue?.waiting ?? []) this.#unqueue(queue!, call, suspended);
-    for (const call of this.#pool.waiting) if (call.program.tenant === tenant) this.#unwait(call, suspended);
+    for (const call of queue?.waiting ?? []) this.#dequeue(queue!, call, suspended);
+    for (const call of this.#pool.waiting) if (call.program.tenant === tenant) this.#stopWaiting(call, suspended);
     this.#pool.endTenant(tenant, suspended);
     this.#trials.endTenant(tenant, suspended);
     await this.#scripts.endTenant(tenant, suspended);
@@ -140,19 +140,19 @@ export class GuestExecutor implements Executor {
     this.#suspended.delete(tenant);
   }
 
-  withdrawFolders(tenant: string, isGiven: Parameters<Executor["withdrawFolders"]>[1]): void {
-    this.#isGiven.set(tenant, isGiven);
-    const isOver = (user: FolderUser): boolean => user.tenant === tenant && this.#isWithdrawn(user);
+  withdrawFolders(tenant: string, isGranted: Parameters<Executor["withdrawFolders"]>[1]): void {
+    this.#isGranted.set(tenant, isGranted);
+    const isAffected = (user: FolderUser): boolean => user.tenant === tenant && this.#isWithdrawn(user);
     const queue = this.#queues.get(tenant);
-    for (const call of queue?.waiting ?? []) if (isOver(call.program)) this.#unqueue(queue!, call, folderWithdrawn);
-    for (const call of this.#pool.waiting) if (isOver(call.program)) this.#unwait(call, folderWithdrawn);
-    this.#pool.endWhere(isOver, folderWithdrawn);
-    this.#scripts.endWhere(isOver, folderWithdrawn);
+    for (const call of queue?.waiting ?? []) if (isAffected(call.program)) this.#dequeue(queue!, call, folderWithdrawn);
+    for (const call of this.#pool.waiting) if (isAffected(call.program)) this.#stopWaiting(call, folderWithdrawn);
+    this.#pool.endWhere(isAffected, folderWithdrawn);
+    this.#scripts.endWhere(isAffected, folderWithdrawn);
   }
 
   #isWithdrawn({ tenant, server = "", folders = [] }: FolderUser): boolean {
-    const isGiven = folders.length > 0 ? this.#isGiven.get(tenant) : undefined;
-    return isGiven !== undefined && folders.some(({ name }) => !isGiven(server, name));
+    const isGranted = folders.length > 0 ? this.#isGranted.get(tenant) : undefined;
+    return isGranted !== undefined && folders.some(({ name }) => !isGranted(server, name));
   }
 
   close(): Promise<void> {
@@ -161,8 +161,8 @@ export class GuestExecutor implements Executor {
   }
 
   async #close(): Promise<void> {
-    for (const queue of this.#queues.values()) for (const call of queue.waiting) this.#unqueue(queue, call, closed);
-    for (const call of this.#pool.waiting) this.#unwait(call, closed);
+    for (const queue of this.#queues.values()) for (const call of queue.waiting) this.#dequeue(queue, call, closed);
+    for (const call of this.#pool.waiting) this.#stopWaiting(call, closed);
     await Promise.all([this.#pool.close(closed), this.#scripts.close(), this.#trials.close()]);
     await this.#starter.settled();
     this.#ticker.stop();
@@ -177,10 +177,10 @@ export class GuestExecutor implements Executor {
     return this.#isWithdrawn(user) ? folderWithdrawn : undefined;
   }
 
-  #queueOf(tenant: string): BoundedQueue<PendingCall> {
+  #queueFor(tenant: string): BoundedQueue<PendingCall> {
     let queue = this.#queues.get(tenant);
     if (!queue) {
-      const { calls: running } = this.#limitsOf(tenant);
+      const { calls: running } = this.#tenantLimits(tenant);
       queue = new BoundedQueue({ running, queued: this.#limits.queuedCallsPerTenant });
       this.#queues.set(tenant, queue);
     }
@@ -197,21 +197,21 @@ export class GuestExecutor implements Executor {
   #listen(call: PendingCall, signal: CancelSignal): void {
     const onAbort = (): void => {
       const queue = this.#queues.get(call.program.tenant);
-      if (queue && this.#unqueue(queue, call, cancelled)) return;
-      if (this.#unwait(call, cancelled)) return;
+      if (queue && this.#dequeue(queue, call, cancelled)) return;
+      if (this.#stopWaiting(call, cancelled)) return;
       for (const session of this.#pool.sessions) session.cancel(call);
     };
     call.listen(signal, onAbort);
   }
 
-  #unqueue(queue: BoundedQueue<PendingCall>, call: PendingCall, error: GuestFailure): boolean {
+  #dequeue(queue: BoundedQueue<PendingCall>, call: PendingCall, error: GuestFailure): boolean {
     if (!queue.remove(call)) return false;
     this.#inFlight--;
     call.fail(error);
     return true;
   }
 
-  #unwait(call: PendingCall, error: GuestFailure): boolean {
+  #stopWaiting(call: PendingCall, error: GuestFailure): boolean {
     if (!this.#pool.remove(call)) return false;
     call.fail(error);
     this.#leave(call);
@@ -221,12 +221,12 @@ export class GuestExecutor implements Executor {
   #sweep(now: number): boolean {
     for (const [tenant, queue] of this.#queues) {
       for (const call of queue.waiting) {
-        if (now >= call.deadlineAt) this.#unqueue(queue, call, timedOutWaiting(call.given.deadlineMs));
+        if (now >= call.deadlineAt) this.#dequeue(queue, call, timedOutWaiting(call.request.deadlineMs));
       }
       if (queue.idle) this.#queues.delete(tenant);
     }
     for (const call of this.#pool.waiting) {
-      if (now >= call.deadlineAt) this.#unwait(call, timedOutWaiting(call.given.deadlineMs));
+      if (now >= call.deadlineAt) this.#stopWaiting(call, timedOutWaiting(call.request.deadlineMs));
     }
     let abandoned = 0;
     for (const session of this.#pool.sessions) {
@@ -251,7 +251,7 @@ interface BoundedQueueLimits {
 }
 
 /**
- * Limits how many jobs one tenant may run at a time and how many may wait behind them, in order. It knows neither
+ * Limits how many jobs of one tenant run at a time and how many more may wait, in FIFO order. It knows neither
  * processes nor what its jobs are.
  */
 export class BoundedQueue<Job> {
@@ -271,7 +271,7 @@ export class BoundedQueue<Job> {
     return this.#queue;
   }
 
-  /** Takes a slot for the job, or queues it: `refused` if no more may wait. The caller starts it if it has a slot. */
+  /** Takes a slot for the job, which the caller then starts, or queues it; `refused` if the queue is full. */
   enter(job: Job): "started" | "queued" | "refused" {
     if (this.#running < this.#limits.running) {
       this.#running++;
@@ -282,12 +282,12 @@ export class BoundedQueue<Job> {
     return "queued";
   }
 
-  /** Takes a job out of the queue; false when it was not waiting. */
+  /** Removes a job from the queue; false if it was not waiting. */
   remove(job: Job): boolean {
     return this.#queue.delete(job);
   }
 
-  /** Ends a started job, and returns the next one, which may start now. */
+  /** Ends a running job, and returns the next one, which the caller starts. */
   leave(): Job | undefined {
     const [next] = this.#queue;
     if (next === undefined) this.#running--;

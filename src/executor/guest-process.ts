@@ -14,153 +14,153 @@ import { ProcessGroup, type Command, type Exit } from "../processes/process-grou
 import { treeOf } from "../processes/process-tree.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
 import type { GuestFailure } from "./executor.ts";
-import { ended, failure } from "./failures.ts";
+import { exitFailure, failure } from "./failures.ts";
 import { eventValuesMax, toGuest, toHost } from "./guest/wire.mts";
 
 /**
- * One child process with the guest runner in it, and the pipe to it. It owns starting, writing in batches, reading
- * under limits, and the end. It knows no program and no call: what the frames mean is its listener's business.
+ * One child process with the guest runner in it, and the pipe to it. It owns starting, batched writes, bounded reads,
+ * and the end. It knows neither programs nor calls: its listener interprets the frames.
  */
 export interface GuestListener extends Pick<FrameHandlers, "onFrame" | "onLongResult"> {
-  /** Called once. Nothing of the process is alive any more. */
+  /** Called once, when none of its processes is alive. */
   onEnded(failure: GuestFailure): void;
 }
 
 /** The share of the serving process that all guests of one tenant use together. */
 export interface GuestShare {
   readonly readingTime: ReadingTime;
-  /** For frames that are not whole yet. */
+  /** For incomplete frames. */
   readonly frames: MessageRoom;
 }
 
 export const backlogBounds = fixed({
-  /** Messages that a guest has not read yet: above this, nothing is read from it until it has read all of them. */
+  /** Bytes sent to a guest and not read yet: above this, nothing is read from the guest until it has read them all. */
   guestBacklogBytes: 16 * 1024 * 1024,
   /** How long that may take before its process is ended. */
   guestStalledMs: 60_000,
 });
 
-/** The most that one process may deliver in one event-loop turn before the others get theirs. */
+/** The most that one process may deliver in one event-loop turn, so that others are read as well. */
 const TURN_BYTES = 256 * 1024;
-/** The same for what takes longer to read than usual, such as log lines that secrets are removed from. */
+/** The same for input that takes longer to handle, such as log lines with secrets to redact. */
 const TURN_MS = 2;
-/** Above this, no further long answer is read for the process: only one at a time waits in the pipe. */
-const UNTAKEN_BYTES = 256 * 1024;
-/** The end of stderr that is kept to tell why a process died; after the second figure stderr is no longer read. */
-const STDERR_KEPT_UNITS = 4_096;
-const STDERR_READ_UNITS = 256 * 1024;
+/** Above this, no further long answer is read for the process, so that only one at a time waits in the pipe. */
+const UNREAD_BYTES_MAX = 256 * 1024;
+/** The tail of stderr, stored to explain why a process ended, and the length after which stderr is no longer read. */
+const STDERR_TAIL_UNITS = 4_096;
+const STDERR_UNITS_MAX = 256 * 1024;
 export const traceBounds = fixed({
   /** How long a busy process has to print its stack. */
   traceMs: 200,
 });
 
 export class GuestProcess {
-  /** How it ended, once it has. */
+  /** Set once it has ended. */
   exit: Exit | undefined;
-  /** Resolves when nothing of it is alive. */
-  readonly gone: Promise<void>;
-  readonly way: { readonly outlet: Outlet; readonly folder: string } | undefined;
+  /** Resolves when none of its processes is alive. */
+  readonly exited: Promise<void>;
+  readonly egress: { readonly outlet: Outlet; readonly folder: string } | undefined;
   readonly #group: ProcessGroup;
   readonly #reader: FrameReader;
   #listener: GuestListener;
-  /** Undefined until the process has been started. */
+  /** Undefined until the process has started. */
   #pipe: Duplex | undefined;
   readonly #outbox = new Outbox({ onTaken: () => this.#onTaken() });
-  #untaken: (() => void)[] = [];
+  #drainListeners: (() => void)[] = [];
   #stderr = "";
   #readingTime = new ReadingTime();
   #turnBytes = 0;
   #holds = 0;
-  /** Runs while too much waits for the process. */
-  #stalled: NodeJS.Timeout | undefined;
+  /** Runs while the backlog of the process is too large. */
+  #stallTimer: NodeJS.Timeout | undefined;
   #tracing: Timer | undefined;
   #verdict: GuestFailure | undefined;
 
-  /** `way` is its way out, and the folder of it, as it sees that. */
+  /** `egress` has its network outlet, and the folder of the outlet as the process sees it. */
   constructor(
     start: Spawn,
     command: Command,
     limits: FrameLimits,
     listener: GuestListener,
-    way?: { readonly outlet: Outlet; readonly folder: string },
+    egress?: { readonly outlet: Outlet; readonly folder: string },
   ) {
-    this.way = way;
+    this.egress = egress;
     this.#listener = listener;
     this.#reader = new FrameReader(limits, {
       onFrame: (frame, units) => this.#listener.onFrame(frame, units),
       onLongResult: (call, frame) => this.#listener.onLongResult?.(call, frame) ?? false,
       onFault: (message) => this.kill(failure("protocol", `its process ${message}`)),
     });
-    let gone!: () => void;
-    this.gone = new Promise((resolve) => (gone = resolve));
+    let onExited!: () => void;
+    this.exited = new Promise((resolve) => (onExited = resolve));
     this.#group = new ProcessGroup(start, command, ["ignore", "ignore", "pipe", "pipe"], {
       onStarted: ([, , stderr, pipe]) => this.#begin(stderr!, pipe!),
       onEnded: (exit) => {
         this.exit = exit;
         this.#reader.stop();
-        clearTimeout(this.#stalled);
+        clearTimeout(this.#stallTimer);
         this.#tracing?.clear();
-        this.#listener.onEnded(this.#verdict ?? ended(exit, this.#stderr));
-        gone();
+        this.#listener.onEnded(this.#verdict ?? exitFailure(exit, this.#stderr));
+        onExited();
       },
     });
   }
 
-  /** Hands the process over from the pool of spares to a program, with the share of its tenant, or one of its own. */
+  /** Hands a spare process over to a program. `share` is that of its tenant; by default it has its own. */
   assign(listener: GuestListener, share?: GuestShare): this {
     this.#listener = listener;
     if (!share) return this;
-    this.#reader.room = share.frames;
+    this.#reader.budget = share.frames;
     this.#readingTime = share.readingTime;
     return this;
   }
 
-  /** Undefined until it has been started. */
+  /** Undefined until it has started. */
   get pid(): number | undefined {
     return this.#group.pid;
   }
 
-  /** Bytes that the process has not taken yet. */
+  /** Bytes that the process has not read yet. */
   get backlogBytes(): number {
     return this.#outbox.bytes;
   }
 
-  /** The end of what it wrote to stderr. */
+  /** The tail of its stderr. */
   get stderr(): string {
     return this.#stderr;
   }
 
   /**
-   * Writes one frame, without its newline, together with the others of this turn, and any bytes that belong to it.
-   * Returns the number of the frame, for `mayHaveRead`.
+   * Writes one frame, without its newline, together with the others of this event-loop turn, and any bytes that belong
+   * to it. Returns the number of the frame, for `mayHaveRead`.
    */
   send(frame: string, bytes?: Uint8Array): number {
     const number = bytes
       ? this.#outbox.add(`[${toGuest.withBytes},${bytes.length},${frame}]\n`, bytes)
       : this.#outbox.add(`${frame}\n`);
-    if (this.backlogBytes > backlogBounds.guestBacklogBytes) this.#awaitTaken();
+    if (this.backlogBytes > backlogBounds.guestBacklogBytes) this.#awaitDrain();
     return number;
   }
 
-  /** True once the whole frame has been handed to the pipe: the process cannot know of it earlier. */
+  /** True once the whole frame has been written to the pipe: the process cannot have read it earlier. */
   mayHaveRead(frame: number): boolean {
     return this.#outbox.mayHaveRead(frame);
   }
 
-  /** Resolves when the process has taken most of what waits for it; undefined when it has. */
-  taken(): Promise<void> | undefined {
-    if (this.backlogBytes <= UNTAKEN_BYTES) return undefined;
-    return new Promise((resolve) => this.#untaken.push(resolve));
+  /** Resolves when the process has read most of its backlog; undefined if it already has. */
+  drained(): Promise<void> | undefined {
+    if (this.backlogBytes <= UNREAD_BYTES_MAX) return undefined;
+    return new Promise((resolve) => this.#drainListeners.push(resolve));
   }
 
-  /** Takes time from the tenant's share; reading pauses until the share has time again. Returns for how long. */
+  /** Charges the tenant's share, and pauses reading until the share has recovered. Returns the length of the pause. */
   spend(ms: number, now: number): number {
-    const restMs = this.#readingTime.spend(ms, now);
-    if (restMs > 0) this.#rest(restMs);
-    return restMs;
+    const pauseMs = this.#readingTime.spend(ms, now);
+    if (pauseMs > 0) this.#pauseFor(pauseMs);
+    return pauseMs;
   }
 
-  /** Stops reading until as many `release`s have come: then the guest's pipe fills and the guest waits. */
+  /** Stops reading until `release` has been called as often: the guest's pipe fills up and the guest blocks. */
   hold(): void {
     if (this.#holds++ === 0) this.#pipe?.pause();
   }
@@ -169,7 +169,7 @@ export class GuestProcess {
     if (--this.#holds === 0) this.#pipe?.resume();
   }
 
-  /** Ends the process group. The listener is told `verdict`; the first one counts. */
+  /** Ends the process group. The listener receives the first `verdict`. */
   kill(verdict: GuestFailure): void {
     this.#verdict ??= verdict;
     this.#reader.stop();
@@ -178,8 +178,8 @@ export class GuestProcess {
   }
 
   /**
-   * Ends a process whose event loop does not react. It has time to print the stack of what it runs, which is in `stderr`
-   * once it has ended.
+   * Ends a process whose event loop does not respond, after giving it time to print the stack of the running code. The
+   * stack is in `stderr` once the process has ended.
    */
   interrupt(verdict: GuestFailure): void {
     if (this.#verdict || this.pid === undefined) return this.kill(verdict);
@@ -188,41 +188,41 @@ export class GuestProcess {
     this.#stderr = "";
     this.#tracing = clock.after(traceBounds.traceMs, () => this.kill(verdict));
     try {
-      // The innermost is Node; around it are the processes of the sandbox.
+      // The innermost process is Node; those around it belong to the sandbox.
       process.kill(treeOf(this.pid).at(-1)!, "SIGINT");
     } catch {
-      // It has ended.
+      // It has already ended.
     }
   }
 
   #begin(stderr: Duplex, pipe: Duplex): void {
     this.#pipe = pipe;
     this.#collectStderr(stderr);
-    pipe.on("data", this.#take);
+    pipe.on("data", this.#onData);
     if (this.#holds > 0) pipe.pause();
     this.#outbox.open(pipe);
   }
 
-  /** A process that does not take its answers may ask nothing more. */
-  #awaitTaken(): void {
+  /** A process that does not read its answers may make no further requests. */
+  #awaitDrain(): void {
     // Nothing is read from a process before it has started, and starting may take long.
-    if (this.#stalled || !this.#pipe) return;
+    if (this.#stallTimer || !this.#pipe) return;
     this.hold();
     const { guestBacklogBytes, guestStalledMs } = backlogBounds;
-    const message = `its process did not take the more than ${guestBacklogBytes} bytes that waited for it within ${guestStalledMs} ms`;
-    this.#stalled = setTimeout(() => this.kill(failure("protocol", message)), guestStalledMs).unref();
+    const message = `its process left more than ${guestBacklogBytes} bytes unread for ${guestStalledMs} ms`;
+    this.#stallTimer = setTimeout(() => this.kill(failure("protocol", message)), guestStalledMs).unref();
   }
 
   #onTaken(): void {
     const waiting = this.backlogBytes;
-    if (waiting <= UNTAKEN_BYTES) for (const resolve of this.#untaken.splice(0)) resolve();
-    if (!this.#stalled || waiting > backlogBounds.guestBacklogBytes) return;
-    clearTimeout(this.#stalled);
-    this.#stalled = undefined;
+    if (waiting <= UNREAD_BYTES_MAX) for (const resolve of this.#drainListeners.splice(0)) resolve();
+    if (!this.#stallTimer || waiting > backlogBounds.guestBacklogBytes) return;
+    clearTimeout(this.#stallTimer);
+    this.#stallTimer = undefined;
     this.release();
   }
 
-  readonly #take = (chunk: Buffer): void => {
+  readonly #onData = (chunk: Buffer): void => {
     if (this.#turnBytes === 0) atEndOfTurn(this.#endTurn);
     this.#turnBytes += chunk.length;
     const start = performance.now();
@@ -232,7 +232,7 @@ export class GuestProcess {
     if (this.spend(now - start, now) === 0 && this.#turnBytes > TURN_BYTES) this.#pipe?.pause();
   };
 
-  #rest(ms: number): void {
+  #pauseFor(ms: number): void {
     this.hold();
     setTimeout(() => this.release(), ms).unref();
   }
@@ -247,18 +247,18 @@ export class GuestProcess {
     let read = 0;
     stderr.setEncoding("utf8").on("data", (text: string) => {
       read += text.length;
-      this.#stderr = (this.#stderr + text).slice(-STDERR_KEPT_UNITS);
-      if (read > STDERR_READ_UNITS) stderr.destroy();
+      this.#stderr = (this.#stderr + text).slice(-STDERR_TAIL_UNITS);
+      if (read > STDERR_UNITS_MAX) stderr.destroy();
     });
   }
 }
 
 interface FrameHandlers {
-  /** `units` is the frame's length in UTF-16 units. */
+  /** `units`: the frame's length in UTF-16 code units. */
   onFrame(frame: readonly unknown[], units: number): void;
   /**
    * Takes a call's result whose frame is longer than `inlineBodyBytes`, as bytes of which only the beginning was
-   * examined. Returns false to have it parsed here.
+   * inspected. Returns false to have it parsed here.
    */
   onLongResult?(call: number, frame: Uint8Array): boolean;
   /** Called once; nothing is read afterwards. */
@@ -272,27 +272,27 @@ const NEWLINE = 10;
 const RESULT = new RegExp(`^\\[(?:${[toHost.text, toHost.json, toHost.bytes].join("|")}),(\\d{1,15}),`);
 /** Shorter partial frames are not counted: there are at most as many as guests. */
 const UNCOUNTED_BYTES = 64 * 1024;
-/** The part of a line that `RESULT` and `MANY` are matched against. */
+/** The length of a line's beginning that `RESULT` is matched against. */
 const BEGINNING_BYTES = 32;
 
-/** The values in a frame besides its payload. */
+/** The values in a frame other than its payload. */
 const FRAME_VALUES = 16;
 /** Matches the frames that may have very many values. */
 const MANY = new RegExp(`^\\[(?:${[toHost.text, toHost.json, toHost.bytes, toHost.asks].join("|")}),`);
 
 /**
- * Cuts what a guest writes into frames: one JSON array a line. It owns the size cap and the work done in one event-loop
- * turn, and trusts nothing: the first invalid frame ends the reading with one fault. It knows neither processes nor
- * calls.
+ * Splits what a guest writes into frames: one JSON array per line. It enforces the size limit and bounds the work of
+ * one event-loop turn. It trusts nothing: the first invalid frame is reported as a fault and ends the reading. It knows
+ * neither processes nor calls.
  */
 export class FrameReader {
-  /** The room of the guest's tenant; nothing is counted until the guest is assigned. */
-  room: MessageRoom | undefined;
+  /** The memory budget of the guest's tenant; nothing is counted before the guest is assigned. */
+  budget: MessageRoom | undefined;
   readonly #limits: FrameLimits;
   readonly #handlers: FrameHandlers;
-  /** The start of a line whose end has not come yet: the first `#kept` bytes. */
+  /** The start of a line whose end has not arrived yet: the first `#partialBytes` bytes. */
   #partial: Buffer | undefined;
-  #kept = 0;
+  #partialBytes = 0;
   #held: HeldMessage | undefined;
   #heldBytes = 0;
   #stopped = false;
@@ -302,31 +302,31 @@ export class FrameReader {
     this.#handlers = handlers;
   }
 
-  /** Stops reading: the rest belongs to a process that was given up. */
+  /** Stops reading: any further input comes from a process that was given up. */
   stop(): void {
     this.#stopped = true;
-    this.#forget();
+    this.#discardPartial();
   }
 
   push(chunk: Buffer): void {
     if (this.#stopped) return;
     const last = chunk.lastIndexOf(NEWLINE);
-    if (last < 0) return this.#keep(chunk);
+    if (last < 0) return this.#append(chunk);
 
     let start = 0;
-    if (this.#kept > 0) {
+    if (this.#partialBytes > 0) {
       start = chunk.indexOf(NEWLINE) + 1;
-      this.#keep(chunk.subarray(0, start - 1));
+      this.#append(chunk.subarray(0, start - 1));
       if (this.#stopped) return;
-      const line = this.#partial!.subarray(0, this.#kept);
-      this.#forget();
-      if (!this.#isReadElsewhere(line)) this.#read(textOf(line));
+      const line = this.#partial!.subarray(0, this.#partialBytes);
+      this.#discardPartial();
+      if (!this.#isTakenUnparsed(line)) this.#read(textOf(line));
     }
     if (start <= last) this.#readLines(chunk.toString("utf8", start, last));
-    if (last + 1 < chunk.length) this.#keep(chunk.subarray(last + 1));
+    if (last + 1 < chunk.length) this.#append(chunk.subarray(last + 1));
   }
 
-  #isReadElsewhere(line: Buffer): boolean {
+  #isTakenUnparsed(line: Buffer): boolean {
     if (line.length <= readingBounds.inlineBodyBytes) return false;
     const result = RESULT.exec(line.toString("latin1", 0, BEGINNING_BYTES));
     return result !== null && this.#handlers.onLongResult?.(Number(result[1]), line) === true;
@@ -338,7 +338,7 @@ export class FrameReader {
       if (end < 0) end = text.length;
       const line = start === 0 && end === text.length ? text : text.slice(start, end);
       const isLong = line.length > readingBounds.inlineBodyBytes;
-      if (!isLong || !this.#isReadElsewhere(Buffer.from(line))) this.#read(line);
+      if (!isLong || !this.#isTakenUnparsed(Buffer.from(line))) this.#read(line);
       start = end + 1;
     }
   }
@@ -362,31 +362,31 @@ export class FrameReader {
     this.#handlers.onFrame(frame, line.length);
   }
 
-  #keep(bytes: Buffer): void {
+  #append(bytes: Buffer): void {
     if (this.#stopped) return;
-    const length = this.#kept + bytes.length;
+    const length = this.#partialBytes + bytes.length;
     const { guestFrameBytes } = this.#limits;
     if (length > guestFrameBytes) return this.#fault(`wrote a frame of more than ${guestFrameBytes} bytes`);
     if (!this.#partial || this.#partial.length < length) {
       const grown = Buffer.allocUnsafe(Math.max(length, (this.#partial?.length ?? 2048) * 2));
-      this.#partial?.copy(grown, 0, 0, this.#kept);
+      this.#partial?.copy(grown, 0, 0, this.#partialBytes);
       this.#partial = grown;
     }
-    bytes.copy(this.#partial, this.#kept);
-    this.#kept = length;
+    bytes.copy(this.#partial, this.#partialBytes);
+    this.#partialBytes = length;
     if (length > UNCOUNTED_BYTES) this.#count(length);
   }
 
   #count(bytes: number): void {
     const more = bytes - this.#heldBytes;
     this.#heldBytes = bytes;
-    this.#held ??= this.room?.begin((why) => this.#fault(why));
+    this.#held ??= this.budget?.begin((why) => this.#fault(why));
     this.#held?.add(more);
   }
 
-  #forget(): void {
+  #discardPartial(): void {
     this.#partial = undefined;
-    this.#kept = 0;
+    this.#partialBytes = 0;
     this.#held?.end();
     this.#held = undefined;
     this.#heldBytes = 0;
@@ -398,21 +398,23 @@ export class FrameReader {
   }
 }
 
-const STRAYS_MAX = 10_000;
-const FORGOTTEN_PER_MS = 0.1;
+const STRAY_FRAMES_MAX = 10_000;
+const DECAY_PER_MS = 0.1;
 
 /**
- * Counts a process's frames about calls that are not in flight: a guest may be late now and then, not all the time. The
- * count decays at a steady rate.
+ * Counts a process's frames about calls that are not in flight. A guest may be late occasionally, but not constantly:
+ * the count decays at a steady rate.
  */
 export class StrayFrames {
   #strays = 0;
   #countedAt = 0;
 
-  /** Counts one more; says what the process did wrong once there are too many. */
+  /** Counts one more frame; returns the fault once there are too many. */
   count(now: number): string | undefined {
-    this.#strays = Math.max(0, this.#strays - (now - this.#countedAt) * FORGOTTEN_PER_MS) + 1;
+    this.#strays = Math.max(0, this.#strays - (now - this.#countedAt) * DECAY_PER_MS) + 1;
     this.#countedAt = now;
-    return this.#strays > STRAYS_MAX ? `wrote more than ${STRAYS_MAX} frames about no call in flight` : undefined;
+    return this.#strays > STRAY_FRAMES_MAX
+      ? `wrote more than ${STRAY_FRAMES_MAX} frames for calls that are not in flight`
+      : undefined;
   }
 }

@@ -4,40 +4,40 @@ import type { HostFolder } from "../folders/folders.ts";
 import { fixed } from "../limits/fixed.ts";
 import { limitVariable, type Limits } from "../limits/limits.ts";
 import type { Outlet, SocketRelay } from "../network/socket-relay.ts";
-import { folderUseOf, sandboxUse, type FolderUse } from "../processes/folder-use.ts";
+import { measureFolder, sandboxUse, type FolderUsage } from "../processes/folder-use.ts";
 import type { Command } from "../processes/process-group.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
 import { makeTemporary, type MakeFolder } from "../processes/work-folders.ts";
 import { failure } from "./failures.ts";
 import { GuestProcess, type FrameLimits, type GuestListener } from "./guest-process.ts";
-import { socketsOf, type GuestLauncher } from "./launcher.ts";
+import { socketsPath, type GuestLauncher } from "./launcher.ts";
 
-/** Files and folders in the scratch folder of a guest process. */
+/** The most files and folders in the scratch folder of a guest process. */
 const bounds = fixed({ guestFiles: 10_000 });
 
 export type GuestStarterLimits = FrameLimits & Pick<Limits, "guestDiskMb">;
 
 export interface GuestStarterOptions {
   readonly makeFolder?: MakeFolder | undefined;
-  /** Where the sockets of guests lead; without it, nowhere. */
+  /** The network of guests; none if absent. */
   readonly network?: GuestNetwork | undefined;
 }
 
-export interface StartedFor {
+export interface StartOptions {
   readonly folders?: readonly HostFolder[] | undefined;
-  /** False for a program that is known to reach nothing. */
+  /** False for a program without network grants. */
   readonly connects?: boolean;
 }
 
 export type GuestNetwork = Pick<SocketRelay, "open">;
 
-/** Scratch folders outside of the sandbox are looked at this often. */
-const LOOK_MS = 1_000;
+/** How often scratch folders outside the sandbox are measured. */
+const POLL_MS = 1_000;
 
 /**
- * Starts blank guest processes, each with a scratch folder of its own that ends with it, and ends those that put too
- * much there. In the sandbox the folder is a file system of its own with a size; without one it is a folder of the
- * service's user, which is looked at from time to time.
+ * Starts blank guest processes, each with a scratch folder of its own that is removed with it, and ends those that
+ * exceed the limits of the folder. In the sandbox the folder is a file system of limited size; without a sandbox it is
+ * a folder of the service's user, which is polled.
  */
 export class GuestStarter {
   readonly #start: Spawn;
@@ -45,7 +45,7 @@ export class GuestStarter {
   readonly #limits: GuestStarterLimits;
   readonly #makeFolder: MakeFolder;
   readonly #network: GuestNetwork | undefined;
-  /** The folders that are being removed. */
+  /** Folders that are being removed. */
   readonly #removing = new Set<Promise<void>>();
 
   constructor(
@@ -61,20 +61,20 @@ export class GuestStarter {
     this.#network = network;
   }
 
-  /** A process that sees `folders` is for the program that is given them, and has a way out where that may need one. */
+  /** A process with `folders` is for the program that they are granted to. It gets an outlet unless not needed. */
   start(
     listener: GuestListener,
     priority: Pick<Command, "niceness" | "nicenessForNow">,
-    { folders = [], connects = true }: StartedFor = {},
+    { folders = [], connects = true }: StartOptions = {},
   ): GuestProcess {
     let outlet: Outlet | undefined;
     try {
       outlet = connects ? this.#network?.open(this.#launcher.guestUser) : undefined;
     } catch {
-      // Its program is told that it has no network for now; most programs need none.
+      // The program is informed that its network is unavailable; most programs need none.
     }
     const process = this.#startWith(outlet, folders, listener, priority);
-    if (outlet) void process.gone.then(() => outlet.close());
+    if (outlet) void process.exited.then(() => outlet.close());
     return process;
   }
 
@@ -85,60 +85,60 @@ export class GuestStarter {
     priority: Pick<Command, "niceness" | "nicenessForNow">,
   ): GuestProcess {
     const sockets = outlet?.folder;
-    const way = outlet && { outlet, folder: socketsOf(this.#launcher.isolation, outlet.folder) };
+    const egress = outlet && { outlet, folder: socketsPath(this.#launcher.isolation, outlet.folder) };
     if (this.#launcher.isolation === "sandboxed") {
       const command = { ...this.#launcher.guest({ sockets, folders }), ...priority };
-      return new GuestProcess(this.#start, command, this.#limits, listener, way);
+      return new GuestProcess(this.#start, command, this.#limits, listener, egress);
     }
     let scratch: string;
     try {
-      // Node's permission model compares paths as they are written, and a program sees where it really stands.
+      // Node's permission model compares paths literally, and a program sees the real path of its folder.
       scratch = realpathSync(this.#makeFolder("guest-"));
     } catch (error) {
-      const never: Spawn = () => Promise.reject(error);
-      return new GuestProcess(never, this.#launcher.guest({ scratch: "/" }), this.#limits, listener);
+      const failToStart: Spawn = () => Promise.reject(error);
+      return new GuestProcess(failToStart, this.#launcher.guest({ scratch: "/" }), this.#limits, listener);
     }
     const command = { ...this.#launcher.guest({ scratch, sockets, folders }), ...priority };
-    const process = new GuestProcess(this.#start, command, this.#limits, listener, way);
-    const looking = this.#watch(process, scratch);
-    const removed = this.#removeAfter(process, scratch, looking);
-    this.#removing.add(removed);
-    void removed.finally(() => this.#removing.delete(removed));
+    const process = new GuestProcess(this.#start, command, this.#limits, listener, egress);
+    const pollTimer = this.#pollScratch(process, scratch);
+    const removal = this.#removeAfter(process, scratch, pollTimer);
+    this.#removing.add(removal);
+    void removal.finally(() => this.#removing.delete(removal));
     return process;
   }
 
-  async #removeAfter({ gone }: GuestProcess, scratch: string, looking: NodeJS.Timeout): Promise<void> {
+  async #removeAfter({ exited: gone }: GuestProcess, scratch: string, pollTimer: NodeJS.Timeout): Promise<void> {
     await gone;
-    clearInterval(looking);
+    clearInterval(pollTimer);
     // A folder that cannot be removed does no harm; the next start of the service tries again.
     await rm(scratch, { recursive: true, force: true, maxRetries: 2 }).catch(() => {});
   }
 
-  /** Looks at the scratch folder in the sandbox of a process; `pids` are that process and all that it consists of. */
-  look(process: Pick<GuestProcess, "kill">, pids: readonly number[]): void {
+  /** Checks the scratch folder of a sandboxed process; `pids` are its process and all descendants. */
+  checkScratch(process: Pick<GuestProcess, "kill">, pids: readonly number[]): void {
     const use = sandboxUse(pids);
-    if (use) this.#judge(process, use);
+    if (use) this.#enforceLimits(process, use);
   }
 
-  /** Resolves when no folder of an ended process is left. */
+  /** Resolves when the folders of all ended processes are removed. */
   async settled(): Promise<void> {
     await Promise.all(this.#removing);
   }
 
-  #watch(process: GuestProcess, scratch: string): NodeJS.Timeout {
-    const most = { megabytes: this.#limits.guestDiskMb, files: bounds.guestFiles };
-    let isLooking = false;
-    const look = async (): Promise<void> => {
-      if (isLooking) return;
-      isLooking = true;
-      this.#judge(process, await folderUseOf(scratch, most));
-      isLooking = false;
+  #pollScratch(process: GuestProcess, scratch: string): NodeJS.Timeout {
+    const maximum = { megabytes: this.#limits.guestDiskMb, files: bounds.guestFiles };
+    let isPolling = false;
+    const poll = async (): Promise<void> => {
+      if (isPolling) return;
+      isPolling = true;
+      this.#enforceLimits(process, await measureFolder(scratch, maximum));
+      isPolling = false;
     };
-    return setInterval(() => void look(), LOOK_MS).unref();
+    return setInterval(() => void poll(), POLL_MS).unref();
   }
 
-  /** A full file system refuses to take more by itself. */
-  #judge(process: Pick<GuestProcess, "kill">, { megabytes, files }: FolderUse): void {
+  /** In the sandbox, the file system itself also rejects writes beyond its size. */
+  #enforceLimits(process: Pick<GuestProcess, "kill">, { megabytes, files }: FolderUsage): void {
     const { guestFiles } = bounds;
     const { guestDiskMb } = this.#limits;
     if (files > guestFiles) process.kill(tooFull(`${guestFiles} files and folders`));
@@ -146,6 +146,6 @@ export class GuestStarter {
   }
 }
 
-function tooFull(most: string, hint = ""): ReturnType<typeof failure> {
-  return failure("memory", `it put more than ${most} into its scratch folder${hint}; delete what is used`);
+function tooFull(maximum: string, hint = ""): ReturnType<typeof failure> {
+  return failure("memory", `it wrote more than ${maximum} to its scratch folder${hint}; delete files after use`);
 }

@@ -5,7 +5,7 @@ import { locationUnitsMax, nameUnitsMax, nulledUnitsMax, questionsMax, toHost } 
 
 const none: GuestValue = { kind: "none" };
 
-/** The value in a result frame of `units` UTF-16 units; undefined when the frame is malformed. */
+/** The value in a result frame of `units` UTF-16 code units; undefined if the frame is malformed. */
 export function readValue(
   frame: readonly unknown[],
   units: number,
@@ -61,8 +61,8 @@ function readBytes(base64: unknown, mimeType: unknown, outputBytes: number): Gue
   return isType(mimeType) ? { kind: "bytes", base64, mimeType } : { kind: "bytes", base64 };
 }
 
-function isNulled(said: unknown): said is string {
-  return typeof said === "string" && said.length <= nulledUnitsMax;
+function isNulled(value: unknown): value is string {
+  return typeof value === "string" && value.length <= nulledUnitsMax;
 }
 
 function isType(mimeType: unknown): mimeType is string {

@@ -1,6 +1,6 @@
 import { valueBounds } from "../limits/value-bounds.ts";
 
-/** The longest of most requests has a part of a body to send, a third longer in base64, with an address and headers. */
+/** Fits a part of a request body, a third longer in base64, with an address and headers. */
 const REQUEST_UNITS_MAX = 128 * 1024;
 
 /** The requests of guests to the host, with the maximum length of each in UTF-16 code units. */

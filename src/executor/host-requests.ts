@@ -2,41 +2,41 @@ import { setTimeout as after } from "node:timers/promises";
 import { BerthError, type ErrorCode } from "../lib/errors.ts";
 import { turnAmongAll } from "../lib/event-loop.ts";
 import { isObject, type JsonObject } from "../lib/json.ts";
-import { LaterAnswer, type AskingCall, type HostAnswer, type HostPort } from "./executor.ts";
+import { LaterAnswer, type RequestingCall, type HostAnswer, type HostPort } from "./executor.ts";
 import { failure } from "./failures.ts";
 import type { GuestProcess } from "./guest-process.ts";
-import { messageUnitsMax, replyOf, toGuest } from "./guest/wire.mts";
+import { messageUnitsMax, replyKinds, toGuest } from "./guest/wire.mts";
 import { hostOperations, type HostOperation } from "./host-operations.ts";
 import type { PendingCall } from "./pending-call.ts";
 
 const operations = Object.keys(hostOperations) as HostOperation[];
-/** The most requests of one process that may wait for an answer. */
+/** The most requests of one process that may be pending. */
 const REQUESTS_MAX = 64;
-/** An answer is never charged more than its length warrants, however busy the service was with others meanwhile. */
+/** Caps the charge for an answer by its length, so that load from other tenants does not inflate it. */
 const ANSWER_BYTES_PER_MS = 128 * 1024;
 
-interface AskingProcess extends Pick<GuestProcess, "taken" | "spend" | "kill"> {
+interface RequestingProcess extends Pick<GuestProcess, "drained" | "spend" | "kill"> {
   send(frame: string, bytes?: Uint8Array): unknown;
 }
 
 /** The requests of one process to the host, made by its calls. */
 export class HostRequests {
-  readonly #process: AskingProcess;
+  readonly #process: RequestingProcess;
   #waiting = 0;
   #isOver = false;
-  /** Long answers are read and written one after the other. */
+  /** Long answers are read and written sequentially. */
   #longAnswers: Promise<void> = Promise.resolve();
-  #restsUntil = 0;
+  #pausedUntil = 0;
 
-  constructor(process: AskingProcess) {
+  constructor(process: RequestingProcess) {
     this.#process = process;
   }
 
-  /** Carries a request out and writes the answer to the guest; `units` is the length of the frame. */
+  /** Executes a request and writes the answer to the guest; `units` is the length of the frame. */
   answer(call: PendingCall, frame: readonly unknown[], units: number): void {
     this.#waiting++;
-    this.#carryOut(call, frame, units)
-      // A failure to write to a guest is that guest's problem.
+    this.#execute(call, frame, units)
+      // A failure to write to a guest affects only that guest.
       .catch(() => this.#process.kill(failure("protocol", "its process could not be given an answer")))
       .finally(() => this.#waiting--);
   }
@@ -46,10 +46,10 @@ export class HostRequests {
     this.#isOver = true;
   }
 
-  async #carryOut(call: PendingCall, frame: readonly unknown[], units: number): Promise<void> {
+  async #execute(call: PendingCall, frame: readonly unknown[], units: number): Promise<void> {
     const [, , id] = frame;
-    const asked = carryOut(call.program.port, frame, { units, waiting: this.#waiting }, call);
-    const answer = await asked.catch((error: unknown) => refusal(id, error));
+    const pending = execute(call.program.port, frame, { units, waiting: this.#waiting }, call);
+    const answer = await pending.catch((error: unknown) => refusal(id, error));
     if (answer instanceof LaterAnswer) await this.#inOrder(() => this.#writeLong(id, answer));
     else this.#send(answer instanceof Refusal ? answer.frame : JSON.stringify([toGuest.reply, id, 1, answer]));
   }
@@ -59,18 +59,18 @@ export class HostRequests {
   }
 
   async #writeLong(id: unknown, { kind, read }: LaterAnswer): Promise<void> {
-    const restMs = this.#restsUntil - performance.now();
-    if (restMs > 0) await after(restMs, undefined, { ref: false });
-    for (let taken = this.#process.taken(); taken; taken = this.#process.taken()) await taken;
+    const pauseMs = this.#pausedUntil - performance.now();
+    if (pauseMs > 0) await after(pauseMs, undefined, { ref: false });
+    for (let drained = this.#process.drained(); drained; drained = this.#process.drained()) await drained;
     await turnAmongAll();
     if (this.#isOver) return;
     const start = performance.now();
     const bytes = await read().catch((error: unknown) => refusal(id, error));
     if (bytes instanceof Refusal) return this.#send(bytes.frame);
     if (!bytes) return this.#send(JSON.stringify([toGuest.reply, id, 1, null]));
-    this.#send(JSON.stringify([toGuest.reply, id, replyOf[kind]]), bytes);
+    this.#send(JSON.stringify([toGuest.reply, id, replyKinds[kind]]), bytes);
     const now = performance.now();
-    this.#restsUntil = now + this.#process.spend(Math.min(now - start, bytes.length / ANSWER_BYTES_PER_MS), now);
+    this.#pausedUntil = now + this.#process.spend(Math.min(now - start, bytes.length / ANSWER_BYTES_PER_MS), now);
   }
 
   #send(frame: string, bytes?: Uint8Array): void {
@@ -78,12 +78,12 @@ export class HostRequests {
   }
 }
 
-/** Rejects with the error that the guest is told. */
-async function carryOut(
+/** Rejects with the error that is reported to the guest. */
+async function execute(
   port: HostPort | undefined,
   frame: readonly unknown[],
   { units, waiting }: { readonly units: number; readonly waiting: number },
-  call: AskingCall,
+  call: RequestingCall,
 ): Promise<HostAnswer> {
   const [, , id, name, params] = frame;
   if (!Number.isSafeInteger(id)) throw new Error("a request needs a number");
@@ -109,8 +109,8 @@ function refusal(id: unknown, error: unknown): Refusal {
   const frame = [toGuest.reply, Number.isSafeInteger(id) ? id : 0, 0, message.slice(0, messageUnitsMax)];
   if (!(error instanceof BerthError)) return new Refusal(JSON.stringify(frame));
   const { code } = error;
-  return new Refusal(JSON.stringify([...frame, { code, ...(passing.has(code) && { transient: true }) }]));
+  return new Refusal(JSON.stringify([...frame, { code, ...(transientCodes.has(code) && { transient: true }) }]));
 }
 
-/** Errors whose causes pass by themselves: the call may succeed when it is repeated. */
-const passing: ReadonlySet<ErrorCode> = new Set(["store_failed", "no_descriptors"]);
+/** Errors that are transient: the call may succeed when it is repeated. */
+const transientCodes: ReadonlySet<ErrorCode> = new Set(["store_failed", "no_descriptors"]);

@@ -4,44 +4,41 @@ import type { Limits } from "../limits/limits.ts";
 import { SCRIPT_PATH, type Interpreter } from "../processes/interpreter.ts";
 import type { Command } from "../processes/process-group.ts";
 import {
-  authorities,
-  besideSystemFolders,
-  dataBesidesHeapMb,
+  certificateAuthorities,
+  readOnlyUnlessSystem,
+  nonHeapMb,
   networkCommand,
-  noHigherThanOwn,
+  capAtOwnLimit,
   readOnly,
   sandboxCommand,
   systemFolders,
   words,
-  type Confined,
+  type SandboxOptions,
   type SandboxTools,
   type User,
 } from "../processes/sandbox.ts";
 import type { Isolation } from "./executor.ts";
 import { ETC, etcFiles, FOLDER_VARIABLE, PROXY, SOCKETS } from "./guest/wire.mts";
 
-/**
- * How guest code is started: the one difference between the engines. A launcher only words command lines; it starts
- * nothing.
- */
+/** How guest code is started: the one difference between the engines. A launcher only builds command lines. */
 export interface GuestLauncher {
   readonly isolation: Isolation;
-  /** The user that guests are outside, when not the service's own. */
+  /** The user that guests run as outside the sandbox, if not the service's own. */
   readonly guestUser?: User;
-  /** Likewise, of scripts. */
+  /** The same for scripts. */
   readonly scriptUser?: User;
-  /** Why scripts get no network, where they get none. */
+  /** Why scripts have no network, if they have none. */
   readonly noScriptNetwork?: string;
-  /** A blank guest process; the pipe is its descriptor 3. Its environment names where its folders are. */
-  guest(places?: GuestPlaces): Command;
-  /** One run of a script. `sandboxed`: its text is written to descriptor 3; `trusted`: it stands in `folder`. */
+  /** A blank guest process; the pipe is its descriptor 3. Its environment contains the paths of its folders. */
+  guest(paths?: GuestPaths): Command;
+  /** One run of a script. `sandboxed`: its source is written to descriptor 3; `trusted`: it is a file in `folder`. */
   script(run: ScriptCommand): Command;
 }
 
-export interface GuestPlaces {
-  /** An absolute path without links. Only for `trusted`: the sandbox brings a scratch folder. */
+export interface GuestPaths {
+  /** An absolute path without symbolic links. Only for `trusted`: the sandbox has its own scratch folder. */
   readonly scratch?: string;
-  /** The folder of its way out, which it sees where `socketsOf` says. */
+  /** The folder of its egress socket, which the guest sees at `socketsPath`. */
   readonly sockets?: string | undefined;
   readonly folders?: readonly HostFolder[];
 }
@@ -52,16 +49,16 @@ interface ScriptCommand {
   readonly env: Readonly<Record<string, string>>;
   readonly folders?: readonly HostFolder[];
   readonly deadlineMs: number;
-  /** The folder of its way out. Only for `sandboxed`. */
+  /** The folder of its egress socket. Only for `sandboxed`. */
   readonly sockets?: string;
-  /** Holds the file `script` and the working folder `work`, for this run alone. */
+  /** Contains the file `script` and the working folder `work`, for this run alone. */
   readonly folder?: string;
 }
 
-/** Processes and threads of one run of a script. */
+/** The most processes and threads of one run of a script. */
 export const SCRIPT_TASKS = 64;
 
-/** The runner's folder, compiled; the only part of Berth that a guest can read. */
+/** The folder of the compiled runner; the only part of Berth that a guest can read. */
 const guestFolder = new URL("./guest/", import.meta.url);
 
 /** The same in every engine, so that a definition that works in one works in the other. */
@@ -69,28 +66,32 @@ const guestEnvironment = { TZ: "UTC", LANG: "C.UTF-8" } as const;
 
 const scriptEnvironment = { PATH: SCRIPT_PATH, HOME: "/tmp", TMPDIR: "/tmp", ...guestEnvironment } as const;
 
-/** Where a guest in the sandbox keeps files: its working folder, its home, and its place for temporary files. */
+/** The scratch folder of a sandboxed guest: its working folder, its home, and its temporary folder. */
 const SCRATCH = "/tmp";
 
-/** Where code in the sandbox finds a folder of the machine. */
-function insideOf(folder: HostFolder): HostFolder {
+/** The path of a host folder in the sandbox. */
+function toSandboxFolder(folder: HostFolder): HostFolder {
   return { ...folder, path: `/folders/${folder.name}` };
 }
 
-/** Each folder's place, by a variable with its name. */
-function placesOf(folders: readonly HostFolder[]): Readonly<Record<string, string>> {
+/** Environment variables with the path of each folder. */
+function folderVariables(folders: readonly HostFolder[]): Readonly<Record<string, string>> {
   return Object.fromEntries(folders.map(({ name, path }) => [`${FOLDER_VARIABLE}${name}`, path]));
 }
 
 /**
- * Only the mounted tree is there: a link in it is followed within the sandbox, devices in it do not work, and programs in
- * it get no other user's rights.
+ * Only the mounted tree is visible: symbolic links in it are resolved within the sandbox, its devices do not work, and
+ * setuid programs gain nothing.
  */
 function mounts(folders: readonly HostFolder[]): string[] {
-  return folders.flatMap((folder) => [folder.writable ? "--bind" : "--ro-bind", folder.path, insideOf(folder).path]);
+  return folders.flatMap((folder) => [
+    folder.writable ? "--bind" : "--ro-bind",
+    folder.path,
+    toSandboxFolder(folder).path,
+  ]);
 }
 
-/** Node's own flags. `readable` and `scratch` are what the permission model lets the guest read, and read and write. */
+/** Node's own flags. The permission model lets the guest read `readable`, and read and write `scratch`. */
 function nodeFlags(
   nodeMajor: number,
   memoryMb: number,
@@ -99,7 +100,7 @@ function nodeFlags(
   return [
     `--max-old-space-size=${memoryMb}`,
     "--no-addons",
-    // On SIGINT, Node prints the stack of what it runs, and ends: a report on a signal waits for the event loop instead.
+    // On SIGINT, Node prints the current stack and exits; a report on a signal would wait for the event loop.
     "--trace-sigint",
     "--disable-warning=ExperimentalWarning",
     nodeMajor < 23 ? "--experimental-permission" : "--permission",
@@ -111,17 +112,17 @@ function nodeFlags(
   ];
 }
 
-/** For the packages that ask the environment, and Node itself, where a program may keep files. */
-function placesIn(scratch: string): Readonly<Record<string, string>> {
+/** For packages that read the environment, and for Node itself: the folder where a program may write files. */
+function scratchVariables(scratch: string): Readonly<Record<string, string>> {
   return { HOME: scratch, TMPDIR: scratch };
 }
 
 export interface SandboxParts extends SandboxTools {
   readonly node: { readonly file: string; readonly major: number; readonly libraries: readonly string[] };
   readonly guestUser?: User;
-  /** The kernel does not count root's tasks, so a fork bomb would not be stopped for root. */
+  /** The kernel does not count root's tasks, so it would not stop a fork bomb of root. */
   readonly scriptUser?: User;
-  /** False where scripts get no `/proc` of their own, because the container forbids mounting one. */
+  /** False if scripts have no `/proc` of their own, because the container forbids mounting one. */
   readonly proc: boolean;
 }
 
@@ -130,58 +131,62 @@ const MEGABYTE = 1024 * 1024;
 
 /**
  * Defines what guests and scripts see and may use in the sandbox, with Node's permission model as an extra safeguard.
- * It does not try if it works on this machine.
+ * It does not test whether the sandbox works on this machine.
  */
 export function sandboxedLauncher(parts: SandboxParts, limits: Limits): GuestLauncher {
-  const commandWith = (places: GuestPlaces): Command => guestCommand(parts, limits, places);
-  const [alone, connected] = [commandWith({}), commandWith({ sockets: SOCKETS_OUTSIDE })];
+  const commandWith = (paths: GuestPaths): Command => guestCommand(parts, limits, paths);
+  const [withoutSockets, withSockets] = [commandWith({}), commandWith({ sockets: SOCKETS_OUTSIDE })];
   return {
     isolation: "sandboxed",
     ...(parts.guestUser && { guestUser: parts.guestUser }),
     ...(parts.scriptUser && { scriptUser: parts.scriptUser }),
-    ...(parts.scriptUser && !parts.guestUser && { noScriptNetwork: UNREADABLE }),
+    ...(parts.scriptUser && !parts.guestUser && { noScriptNetwork: NO_SCRIPT_NETWORK }),
     guest({ sockets, folders = [] } = {}) {
       if (folders.length > 0) return commandWith({ sockets, folders });
-      return sockets === undefined ? alone : withFolder(connected, sockets);
+      return sockets === undefined ? withoutSockets : withFolder(withSockets, sockets);
     },
     script: (run) => scriptCommand(parts, limits, run),
   };
 }
 
-const UNREADABLE =
+const NO_SCRIPT_NETWORK =
   "scripts have no network here: the user nobody cannot read Berth's own files, or Node's; move them out of root's home";
 
-/** Stands for the folder in a command line that is the same for all guests otherwise. */
+/** Placeholder for the folder in a command line that is otherwise the same for all guests. */
 const SOCKETS_OUTSIDE = "\0sockets";
 
 function withFolder(command: Command, folder: string): Command {
   return { ...command, args: command.args.map((each) => (each === SOCKETS_OUTSIDE ? folder : each)) };
 }
 
-/** The folder of its way out, as a guest sees it. */
-export function socketsOf(isolation: Isolation, folder: string): string {
+/** The folder of the egress socket, as a guest sees it. */
+export function socketsPath(isolation: Isolation, folder: string): string {
   return isolation === "sandboxed" ? SOCKETS : folder;
 }
 
-function guestCommand(parts: SandboxParts, limits: Limits, { sockets, folders: given = [] }: GuestPlaces): Command {
+function guestCommand(
+  parts: SandboxParts,
+  limits: Limits,
+  { sockets, folders: hostFolders = [] }: GuestPaths,
+): Command {
   const { node, guestUser } = parts;
-  const folders = given.map(insideOf);
+  const folders = hostFolders.map(toSandboxFolder);
   const flags = nodeFlags(node.major, limits.guestMemoryMb, { readable: "/sbx/*", scratch: SCRATCH, folders });
-  const dataMb = limits.guestMemoryMb + dataBesidesHeapMb(node.major);
+  const dataMb = limits.guestMemoryMb + nonHeapMb(node.major);
   return sandboxCommand(parts, {
     limits: [`--data=${dataMb * MEGABYTE}`, `--nofile=${OPEN_FILES}`, "--core=0"],
-    env: { ...guestEnvironment, ...placesIn(SCRATCH), ...placesOf(folders) },
+    env: { ...guestEnvironment, ...scratchVariables(SCRATCH), ...folderVariables(folders) },
     sees: [
       ...node.libraries.flatMap((library) => readOnly(library)),
       ...readOnly(node.file, "/sbx/node"),
       ...readOnly(fileURLToPath(guestFolder), "/sbx/guest"),
-      // In memory, and gone with the process.
+      // In memory, and freed with the process.
       ...words(`--perms 0700 --size ${limits.guestDiskMb * MEGABYTE} --tmpfs ${SCRATCH}`),
-      ...mounts(given),
+      ...mounts(hostFolders),
       ...(sockets === undefined ? [] : readOnly(sockets, SOCKETS)),
     ],
     folder: SCRATCH,
-    // A program of the machine may listen at a socket in a folder, so only who may reach something has any.
+    // A program of the host may listen on a socket in a folder, so guests without a network get no sockets.
     sockets: sockets === undefined ? "none" : "out",
     argv: ["/sbx/node", ...flags, "/sbx/guest/runner.mjs"],
     ...(guestUser && { user: guestUser }),
@@ -195,8 +200,8 @@ function scriptCommand(
 ): Command {
   const { prlimit, scriptUser, proc } = parts;
   const connects = sockets !== undefined;
-  const confined: Confined = {
-    env: { ...scriptEnvironment, ...placesOf(folders.map(insideOf)), ...(connects && proxyEnvironment) },
+  const confined: SandboxOptions = {
+    env: { ...scriptEnvironment, ...folderVariables(folders.map(toSandboxFolder)), ...(connects && proxyEnvironment) },
     hiddenEnv: env,
     sees: [
       ...systemFolders(),
@@ -205,13 +210,13 @@ function scriptCommand(
       ...words("--ro-bind-data 3 /sbx/script"),
       ...words(`--perms 1777 --size ${limits.scriptDiskMb * MEGABYTE} --tmpfs /tmp`),
       ...(connects
-        ? [...authorities(), ...etcFiles.flatMap((name) => readOnly(`${ETC}/${name}`, `/etc/${name}`))]
+        ? [...certificateAuthorities(), ...etcFiles.flatMap((name) => readOnly(`${ETC}/${name}`, `/etc/${name}`))]
         : []),
-      ...mounts(connects ? folders.map(insideOf) : folders),
+      ...mounts(connects ? folders.map(toSandboxFolder) : folders),
     ],
     folder: "/tmp",
     argv: [
-      // Inside, where the sandbox counts its own tasks; outside, all sandboxes of one user share one count.
+      // Set inside, where the sandbox counts its own tasks; outside, all sandboxes of one user share one count.
       prlimit,
       ...[
         `--nproc=${SCRIPT_TASKS}`,
@@ -220,7 +225,7 @@ function scriptCommand(
         `--cpu=${Math.ceil(deadlineMs / 1000) + 1}`,
         `--nofile=${OPEN_FILES}`,
         "--core=0",
-      ].map(noHigherThanOwn),
+      ].map(capAtOwnLimit),
       "--",
       interpreter.file,
       ...interpreter.args,
@@ -228,7 +233,7 @@ function scriptCommand(
       ...argv,
     ],
     sharesNetwork: connects,
-    // A program of the machine may listen at a socket in the folder.
+    // A program of the host may listen on a socket in the folder.
     sockets: folders.length === 0 ? (connects ? "local and tcp" : "local") : connects ? "tcp" : "none",
     ...(scriptUser && { user: scriptUser }),
   };
@@ -236,7 +241,7 @@ function scriptCommand(
   return connects ? { ...script, ...forwarderCommand(parts, script, folders, sockets) } : script;
 }
 
-/** Starts `script` in a network whose only way out is a process beside it (`guest/forwarder.mts`). */
+/** Starts `script` in a network namespace whose only egress is a process next to it (`guest/forwarder.mts`). */
 function forwarderCommand(
   parts: SandboxParts,
   script: Command,
@@ -249,12 +254,12 @@ function forwarderCommand(
     sees: [
       ...systemFolders(),
       ...devices,
-      ...authorities(),
-      ...[...node.libraries, bwrap].flatMap(besideSystemFolders),
+      ...certificateAuthorities(),
+      ...[...node.libraries, bwrap].flatMap(readOnlyUnlessSystem),
       ...readOnly(node.file, "/sbx/node"),
       ...readOnly(fileURLToPath(guestFolder), "/sbx/guest"),
       ...readOnly(sockets, SOCKETS),
-      // With the settings of its network. The script's own can only be mounted where nothing covers a part of it.
+      // Includes the settings of its network. The script's own can only be mounted if nothing covers a part of it.
       ...words("--bind /proc /proc"),
       ...words(`--size ${ETC_MB * MEGABYTE} --tmpfs ${ETC} --dir ${SCRATCH}`),
       ...mounts(folders),
@@ -266,18 +271,18 @@ function forwarderCommand(
 
 const devices = [
   ...["null", "full", "random", "urandom"].map((name) => [name, name]),
-  // It reads like /dev/zero and cannot be mapped: a shared mapping of /dev/zero is memory that counts to no process.
+  // Reads like /dev/zero but cannot be mapped: a shared mapping of /dev/zero is memory that counts to no process.
   ["full", "zero"],
 ].flatMap(([device, name]) => ["--dev-bind", `/dev/${device}`, `/dev/${name}`]);
 
-/** More than the names take that it gives addresses to. */
+/** Fits all names that it assigns addresses to. */
 const ETC_MB = 4;
-/** It carries bytes, three descriptors for each connection. */
+/** It relays bytes, with three descriptors for each connection. */
 const FORWARDER_FILES = 1_024;
-/** Each run waits for its start, of which flags about the heap take a third: with them Node compiles its own code anew. */
+/** Each run waits for its start. Flags about the heap would take a third of that: Node then recompiles its own code. */
 const FORWARDER_FLAGS = "--v8-pool-size=1 --no-addons";
 
-/** By the proxy, programs are told why a host is refused, and reach what is listed as an address. */
+/** Through the proxy, programs learn why a host is refused, and reach hosts that are listed by address. */
 const proxyEnvironment = Object.fromEntries([
   ...["http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"].map((name) => [
     name,
@@ -287,8 +292,8 @@ const proxyEnvironment = Object.fromEntries([
 ]);
 
 /**
- * Command lines without a sandbox: plain child processes of the service's own user, for code that the operator trusts.
- * A limited heap, an empty environment and Node's permission model guard against mistakes, not against malice.
+ * Command lines without a sandbox: plain child processes of the service's user, for code that the operator trusts. A
+ * limited heap, an empty environment and Node's permission model guard against mistakes, not against malice.
  */
 export function trustedLauncher(node: { file: string; major: number }, limits: Limits): GuestLauncher {
   const folder = fileURLToPath(guestFolder);
@@ -300,13 +305,19 @@ export function trustedLauncher(node: { file: string; major: number }, limits: L
         ...nodeFlags(node.major, limits.guestMemoryMb, { readable: `${folder}*`, scratch: scratch!, folders }),
         `${folder}runner.mjs`,
       ],
-      env: { ...guestEnvironment, ...placesIn(scratch!), ...placesOf(folders) },
+      env: { ...guestEnvironment, ...scratchVariables(scratch!), ...folderVariables(folders) },
       cwd: scratch!,
     }),
     script: ({ interpreter, argv, env, folder, folders = [] }) => ({
       file: interpreter.file,
       args: [...interpreter.args, `${folder}/script`, ...argv],
-      env: { ...scriptEnvironment, HOME: `${folder}/work`, TMPDIR: `${folder}/work`, ...placesOf(folders), ...env },
+      env: {
+        ...scriptEnvironment,
+        HOME: `${folder}/work`,
+        TMPDIR: `${folder}/work`,
+        ...folderVariables(folders),
+        ...env,
+      },
       cwd: `${folder}/work`,
     }),
   };

@@ -1,30 +1,30 @@
 import type { Problem } from "../lib/problem.ts";
 import type { GuestFailure, LoadOutcome } from "./executor.ts";
 
-/** The problem of a definition that does not load, with its place in the sources; undefined where nothing is known. */
-export function loadProblem(outcome: LoadOutcome, entry: string): Problem | undefined {
+/** The problem of a definition that does not load, with its position in the sources; undefined if there is none. */
+export function loadProblem(outcome: LoadOutcome, main: string): Problem | undefined {
   switch (outcome.kind) {
     case "failed": {
-      const said = outcome.error.message.replace(/^its program does not load: /, "");
-      const message = `No function of it can be called, because its top level fails: ${said}${adviceOn(said)}`;
-      return { severity: "error", code: "load-failed", message, ...placeOf(outcome.error, entry) };
+      const cause = outcome.error.message.replace(/^its program does not load: /, "");
+      const message = `Its functions cannot be called because its top level fails: ${cause}${hintFor(cause)}`;
+      return { severity: "error", code: "load-failed", message, ...locate(outcome.error, main) };
     }
     case "rejected": {
-      const { message: said } = outcome.error;
-      const message = `Its top level leaves a promise behind that fails without a handler: ${said}${adviceOn(said)}`;
-      return { severity: "warning", code: "load-rejected", message, ...placeOf(outcome.error, entry) };
+      const { message: cause } = outcome.error;
+      const message = `Its top level leaves a rejected promise that nothing handles: ${cause}${hintFor(cause)}`;
+      return { severity: "warning", code: "load-rejected", message, ...locate(outcome.error, main) };
     }
     case "endless": {
       const message =
-        `No function of it can be called, because its top level took more than ${outcome.loadMs} ms of CPU time` +
+        `Its functions cannot be called because its top level took more than ${outcome.loadMs} ms of CPU time` +
         ": is there an endless loop? Move long work into the function that needs it";
-      return { severity: "error", code: "load-endless", message, ...placeOf(outcome, entry) };
+      return { severity: "error", code: "load-endless", message, ...locate(outcome, main) };
     }
     case "unfinished": {
       const message =
-        `Nobody knows whether it loads: its top level had not finished after ${outcome.loadElapsedMs} ms` +
-        '. It waits for something ("await" outside of all functions), or the machine is busy';
-      return { severity: "warning", code: "load-unfinished", message, file: entry };
+        `It is unknown whether it loads: its top level had not finished after ${outcome.loadElapsedMs} ms` +
+        '. It waits for something ("await" outside any function), or the machine is busy';
+      return { severity: "warning", code: "load-unfinished", message, file: main };
     }
     case "loaded":
     case "unknown":
@@ -32,18 +32,18 @@ export function loadProblem(outcome: LoadOutcome, entry: string): Problem | unde
   }
 }
 
-function adviceOn(said: string): string {
-  if (!said.includes("the host can only be asked while a call is in flight")) return "";
+function hintFor(cause: string): string {
+  if (!cause.includes("the host can only be asked while a call is in flight")) return "";
   return '. Nothing can be fetched or read before a call: move "fetch" and the like into the function that needs it';
 }
 
-function placeOf(
+function locate(
   { stack = "" }: Pick<GuestFailure, "stack">,
-  entry: string,
+  main: string,
 ): Pick<Problem, "file" | "line" | "column" | "frame"> {
-  const place = /definition:([^\s()]+?):(\d+):(\d+)/.exec(stack);
-  if (!place) return { file: entry };
+  const position = /definition:([^\s()]+?):(\d+):(\d+)/.exec(stack);
+  if (!position) return { file: main };
   const at = stack.search(/^> \d+ \| /m);
   const frame = at < 0 ? {} : { frame: stack.slice(at) };
-  return { file: place[1]!, line: Number(place[2]), column: Number(place[3]), ...frame };
+  return { file: position[1]!, line: Number(position[2]), column: Number(position[3]), ...frame };
 }

@@ -7,10 +7,10 @@ import { SH } from "../processes/interpreter.ts";
 import {
   filtersSystemCalls,
   findSandboxTools,
-  isVerdict,
-  librariesOf,
+  isConclusive,
+  findLibraries,
   nobodyForRoot,
-  sandboxAdvice,
+  SANDBOX_HINT,
   type NoSandbox,
 } from "../processes/sandbox.ts";
 import { spawnDirectly } from "../processes/spawn/spawn.ts";
@@ -22,30 +22,30 @@ import { toHost } from "./guest/wire.mts";
 import { sandboxedLauncher, trustedLauncher, type GuestLauncher, type SandboxParts } from "./launcher.ts";
 import { runToEnd } from "./scripts.ts";
 
-/** How long the trial of the sandbox at startup may take. */
+/** How long trying the sandbox at startup may take. */
 const bounds = fixed({ sandboxTrialMs: 120_000 });
 
 export interface ExecutorOptions extends GuestExecutorOptions {
   readonly mode: "auto" | "sandboxed" | "trusted";
-  /** The trial from `tryGuests`, if it was begun before. */
+  /** The result of `tryGuests`, if it was started earlier. */
   readonly tried?: Promise<Probe> | undefined;
 }
 
 const node = { file: process.execPath, major: Number(process.versions.node.split(".")[0]) };
 
-/** Begins to try the sandbox, which mostly waits for other processes; undefined where none is wanted. */
+/** Starts trying the sandbox, which mostly waits for other processes; undefined if none is wanted. */
 export function tryGuests({ mode, limits, log }: Pick<ExecutorOptions, "mode" | "limits" | "log">) {
   if (mode === "trusted") return undefined;
-  const tried = probeUntilClear({ limits, log });
+  const probe = probeUntilClear({ limits, log });
   // The caller of `openExecutor` gets the rejection.
-  tried.catch(() => {});
-  return tried;
+  probe.catch(() => {});
+  return probe;
 }
 
 /**
- * Opens the executor, whose isolation it chooses by trying it. Rejects with `sandbox_unavailable` when `mode` is `sandboxed` and the sandbox does not work here. In both modes it
- * rejects when the sandbox might work, but did not within `sandboxTrialMs`: a passing failure never makes guests
- * `trusted`.
+ * Opens the executor, choosing its isolation by a trial. Rejects with `sandbox_unavailable` if `mode` is `sandboxed`
+ * and the sandbox does not work here. In both modes it rejects if the sandbox might work but did not within
+ * `sandboxTrialMs`: a transient failure never makes guests `trusted`.
  */
 export async function openExecutor(options: ExecutorOptions): Promise<Executor> {
   const { mode, limits } = options;
@@ -59,98 +59,95 @@ export async function openExecutor(options: ExecutorOptions): Promise<Executor> 
     if (!filtersSystemCalls) options.log?.warn({ machine: process.arch }, "guests run without a system call filter");
     return new GuestExecutor(probe.launcher, options);
   }
-  if (mode === "sandboxed" || probe.mayPass) throw new BerthError("sandbox_unavailable", probe.reason);
+  if (mode === "sandboxed" || probe.isTransient) throw new BerthError("sandbox_unavailable", probe.reason);
   return new GuestExecutor(trustedLauncher(node, limits), options, probe.reason);
 }
 
-/** The pause between two trials of the sandbox, at first and in the end. */
-const AGAIN_AFTER_MS = 100;
-const AGAIN_AFTER_MAX_MS = 5_000;
+/** The first and the longest pause between two trials of the sandbox. */
+const RETRY_MS = 100;
+const RETRY_MAX_MS = 5_000;
 
 async function probeUntilClear({ limits, log }: Pick<ExecutorOptions, "limits" | "log">): Promise<Probe> {
   const until = performance.now() + bounds.sandboxTrialMs;
-  for (let againInMs = AGAIN_AFTER_MS; ; againInMs = Math.min(2 * againInMs, AGAIN_AFTER_MAX_MS)) {
+  for (let againInMs = RETRY_MS; ; againInMs = Math.min(2 * againInMs, RETRY_MAX_MS)) {
     const probe = await probeSandbox(node, limits);
-    if ("launcher" in probe || !probe.mayPass) return probe;
+    if ("launcher" in probe || !probe.isTransient) return probe;
     if (performance.now() + againInMs > until) {
       const advice =
-        "make sure that processes, memory and descriptors suffice, or start with BERTH_GUESTS=trusted to do without it";
-      return { ...probe, reason: `${probe.reason}, and has not for ${bounds.sandboxTrialMs} ms: ${advice}` };
+        "make sure that there are enough processes, memory and file descriptors, or run without it: BERTH_GUESTS=trusted";
+      return { ...probe, reason: `${probe.reason}, and kept failing for ${bounds.sandboxTrialMs} ms: ${advice}` };
     }
-    log?.warn({ reason: probe.reason, againInMs }, "the sandbox does not start for now: no guest runs until it does");
+    log?.warn({ reason: probe.reason, againInMs }, "the sandbox does not start yet: no guest runs until it does");
     await after(againInMs);
   }
 }
 
 type Probe =
   | { readonly launcher: GuestLauncher }
-  /** `mayPass`: a later trial may succeed. */
-  | (NoSandbox & { readonly mayPass: boolean });
+  /** `isTransient`: a later trial may succeed. */
+  | (NoSandbox & { readonly isTransient: boolean });
 
 const PROBE_MS = 10_000;
 
 /** Finds out whether guests and scripts run in the sandbox on this machine, by running them. */
 async function probeSandbox(node: { file: string; major: number }, limits: Limits): Promise<Probe> {
   const tools = findSandboxTools();
-  if ("reason" in tools) return { ...tools, mayPass: false };
+  if ("reason" in tools) return { ...tools, isTransient: false };
   let libraries: readonly string[];
   try {
-    libraries = await librariesOf(node.file);
+    libraries = await findLibraries(node.file);
   } catch (error) {
-    return { reason: `the sandbox cannot be tried (${(error as Error).message.split("\n")[0]})`, mayPass: true };
+    return { reason: `the sandbox cannot be tried (${(error as Error).message.split("\n")[0]})`, isTransient: true };
   }
   const asNobody = nobodyForRoot();
   const parts = { ...tools, node: { ...node, libraries } };
-  const launcherOf = (variant: Partial<SandboxParts>): GuestLauncher =>
+  const launcherFor = (variant: Partial<SandboxParts>): GuestLauncher =>
     sandboxedLauncher({ ...parts, ...(asNobody && { scriptUser: asNobody }), proc: true, ...variant }, limits);
   const machine = JSON.stringify(parts);
-  const known = workingVariants.get(machine);
-  if (known) return { launcher: launcherOf(known) };
+  const cached = workingVariants.get(machine);
+  if (cached) return { launcher: launcherFor(cached) };
 
-  // Root's guests run as nobody where Berth's own files allow it; nobody cannot read what stands in root's home.
+  // Root's guests run as nobody if Berth's own files allow it: nobody cannot read files in root's home.
   const users: readonly Partial<SandboxParts>[] = asNobody ? [{ guestUser: asNobody }, {}] : [{}];
-  const guest = await firstWorking(users, (variant) => guestProblem(launcherOf(variant)));
+  const guest = await firstWorking(users, (variant) => guestProblem(launcherFor(variant)));
   if ("problem" in guest) return noSandbox("does not start", guest);
-  // Some containers forbid to mount a /proc.
+  // Some containers forbid mounting a /proc.
   const folders = [guest.works, { ...guest.works, proc: false }];
-  const script = await firstWorking(folders, (variant) => scriptProblem(launcherOf(variant)));
+  const script = await firstWorking(folders, (variant) => scriptProblem(launcherFor(variant)));
   if ("problem" in script) return noSandbox("does not run scripts", script);
   workingVariants.set(machine, script.works);
-  return { launcher: launcherOf(script.works) };
+  return { launcher: launcherFor(script.works) };
 }
 
-/** The parts that work in this process, by the programs of the sandbox: they are tried once. */
+/** The variants that work in this process, by the tools of the sandbox: each is tried once. */
 const workingVariants = new Map<string, Partial<SandboxParts>>();
 
-interface Trouble {
+interface ProbeFailure {
   readonly problem: string;
-  readonly mayPass: boolean;
+  readonly isTransient: boolean;
 }
 
-/**
- * The first variant that works, or what is wrong. A failure that may pass selects no other variant: that would confine
- * less.
- */
+/** The first variant that works, or the failure. A transient failure selects no other: that would confine less. */
 async function firstWorking<Variant>(
   variants: readonly Variant[],
-  troubleOf: (variant: Variant) => Promise<Trouble | undefined>,
-): Promise<{ readonly works: Variant } | Trouble> {
-  let trouble: Trouble | undefined;
+  probe: (variant: Variant) => Promise<ProbeFailure | undefined>,
+): Promise<{ readonly works: Variant } | ProbeFailure> {
+  let failure: ProbeFailure | undefined;
   for (const variant of variants) {
-    trouble = await troubleOf(variant);
-    if (!trouble) return { works: variant };
-    if (trouble.mayPass) break;
+    failure = await probe(variant);
+    if (!failure) return { works: variant };
+    if (failure.isTransient) break;
   }
-  return trouble!;
+  return failure!;
 }
 
-function noSandbox(what: string, { problem, mayPass }: Trouble): Probe {
+function noSandbox(symptom: string, { problem, isTransient: mayPass }: ProbeFailure): Probe {
   return mayPass
-    ? { reason: `the sandbox ${what} for now (${problem})`, mayPass }
-    : { reason: `the sandbox ${what} here (${problem}): ${sandboxAdvice}`, mayPass };
+    ? { reason: `the sandbox ${symptom} for now (${problem})`, isTransient: mayPass }
+    : { reason: `the sandbox ${symptom} here (${problem}): ${SANDBOX_HINT}`, isTransient: mayPass };
 }
 
-function guestProblem(launcher: GuestLauncher): Promise<Trouble | undefined> {
+function guestProblem(launcher: GuestLauncher): Promise<ProbeFailure | undefined> {
   return new Promise((resolve) => {
     let isReady = false;
     let isLate = false;
@@ -168,15 +165,15 @@ function guestProblem(launcher: GuestLauncher): Promise<Trouble | undefined> {
       onEnded: (error) => {
         timer.clear();
         if (isReady) return resolve(undefined);
-        const said = guest.stderr.trim();
-        const mayPass = isLate || !isVerdict({ ...guest.exit!, said });
-        resolve({ problem: firstLine(said) || error.message, mayPass });
+        const stderr = guest.stderr.trim();
+        const isTransient = isLate || !isConclusive({ ...guest.exit!, stderr: stderr });
+        resolve({ problem: firstLine(stderr) || error.message, isTransient: isTransient });
       },
     });
   });
 }
 
-async function scriptProblem(launcher: GuestLauncher): Promise<Trouble | undefined> {
+async function scriptProblem(launcher: GuestLauncher): Promise<ProbeFailure | undefined> {
   const command = launcher.script({ interpreter: SH, argv: ["works"], env: {}, deadlineMs: PROBE_MS });
   const run = runToEnd(spawnDirectly, command, 'echo "$1"', 1024);
   const timer = setTimeout(run.kill, PROBE_MS);
@@ -184,7 +181,7 @@ async function scriptProblem(launcher: GuestLauncher): Promise<Trouble | undefin
   clearTimeout(timer);
   if (stdout.toString() === "works\n") return undefined;
   const problem = firstLine(stderr.trim()) || exit.startError?.message || "scripts do not run in it";
-  return { problem, mayPass: !isVerdict({ ...exit, said: stderr }) };
+  return { problem, isTransient: !isConclusive({ ...exit, stderr: stderr }) };
 }
 
 function firstLine(text: string): string {

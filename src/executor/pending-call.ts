@@ -1,63 +1,63 @@
 import type { CancelSignal } from "../lib/cancellation.ts";
-import type { AskingCall, GuestCall, GuestFailure, GuestOutcome, GuestProgram } from "./executor.ts";
+import type { RequestingCall, GuestCall, GuestFailure, GuestOutcome, GuestProgram } from "./executor.ts";
 import { cancelled } from "./failures.ts";
 import type { GuestProcess } from "./guest-process.ts";
 import { toGuest } from "./guest/wire.mts";
 
 /** One call from its arrival to its outcome. It is settled exactly once, whatever happens later. */
-export class PendingCall implements AskingCall {
+export class PendingCall implements RequestingCall {
   readonly program: GuestProgram;
-  readonly given: GuestCall;
-  /** Its number in its process; 0 until it is sent. */
+  readonly request: GuestCall;
+  /** Its id in its process; 0 until it is sent. */
   id = 0;
-  /** The number of its frame among those that its process is sent. */
+  /** The number of its frame, for `GuestProcess.mayHaveRead`. */
   frame = 0;
   /** On `clock`, as is `killAt`. */
   readonly deadlineAt: number;
-  /** When the process is killed because the call did not stop; 0 while nobody has asked it to stop. */
+  /** When the process is killed if the call has not stopped; 0 until it is asked to stop. */
   killAt = 0;
-  /** The verdict that a stopping call ends with, whatever the guest still answers. */
+  /** The outcome of a stopping call, whatever the guest still answers. */
   verdict: GuestFailure | undefined;
-  /** The guest's event loop has seen the cancellation. */
+  /** The guest's event loop has acknowledged the cancellation. */
   acknowledged = false;
-  /** The caller has its outcome, the guest still works on it. */
+  /** The caller has its outcome; the guest may still be working on it. */
   settled = false;
-  /** Nobody waits for it any more, so that it takes no place, and the guest goes on with it all the same. */
+  /** No caller waits for it, so that it takes no slot, but the guest continues with it. */
   isAbandoned = false;
-  /** Its function goes on as a task. */
+  /** Its function continues as a task. */
   isTask = false;
-  /** Events of the guest so far. */
+  /** Events received from the guest so far. */
   events = 0;
   /** Progress that was consumed but not yet credited to the guest. */
   uncredited = 0;
-  /** Progress that the consumer still holds. */
+  /** Progress that the consumer has not finished with. */
   unconsumed = 0;
   readonly #resolve: (outcome: GuestOutcome) => void;
   #signal: CancelSignal | undefined;
   #onAbort: (() => void) | undefined;
   #closers: ((why: string) => void)[] | undefined;
-  /** Why it may reach nothing any more, though it goes on. */
+  /** Why its access was revoked, although it continues. */
   #revoked: string | undefined;
 
-  constructor(program: GuestProgram, given: GuestCall, now: number, resolve: (outcome: GuestOutcome) => void) {
+  constructor(program: GuestProgram, request: GuestCall, now: number, resolve: (outcome: GuestOutcome) => void) {
     this.program = program;
-    this.given = given;
-    this.deadlineAt = now + given.deadlineMs;
+    this.request = request;
+    this.deadlineAt = now + request.deadlineMs;
     this.#resolve = resolve;
   }
 
   get caller(): unknown {
-    return this.given.caller;
+    return this.request.caller;
   }
 
   get item(): string | undefined {
-    return this.given.item;
+    return this.request.item;
   }
 
   /**
-   * Calls `onAbort` when the caller gives up, until the caller has its outcome. Both are kept instead of a function
-   * that removes the listener: V8 treats a function written into a property as long-lived, and so would keep each call,
-   * with all of its request, until it collects the whole heap.
+   * Calls `onAbort` when the caller gives up, until the caller has its outcome. Stores signal and listener instead of a
+   * function that removes the listener: V8 treats a function in a property as long-lived, and would retain each call,
+   * with its whole request, until a full garbage collection.
    */
   listen(signal: CancelSignal, onAbort: () => void): void {
     signal.addEventListener("abort", onAbort);
@@ -73,14 +73,14 @@ export class PendingCall implements AskingCall {
     this.#resolve(this.verdict ? { ok: false, error: this.verdict } : outcome);
   }
 
-  /** Has `close` called when the caller has its outcome, or when what the call may reach was taken from it. */
+  /** Calls `close` when the caller has its outcome, or when the call's access is revoked. */
   onOver(close: (why: string) => void): void {
     const why = this.settled ? OVER : this.#revoked;
     if (why !== undefined) close(why);
     else (this.#closers ??= []).push(close);
   }
 
-  /** Closes what was opened for it. */
+  /** Closes everything that was opened for it. */
   revoke(why: string): void {
     this.#revoked ??= why;
     this.#close(why);
@@ -99,14 +99,12 @@ export class PendingCall implements AskingCall {
 
 const OVER = "its call is over";
 
-/** The time between asking a call to stop and no longer waiting for it. */
+/** How long a call may take to stop after it was asked to. */
 export const GRACE_MS = 100;
-/**
- * The time after which a process that has not even heard of a cancellation counts as stuck. A busy machine delays it.
- */
+/** How long a busy process may take to acknowledge a cancellation before it counts as stuck. */
 const REACT_MS = 1_000;
 
-/** Asks the guest to stop; the call ends with `verdict`. One that does not stop takes its process with it. */
+/** Asks the guest to stop; the call ends with `verdict`. If it does not stop, its process is ended. */
 export function askToStop(process: GuestProcess, call: PendingCall, verdict: GuestFailure, now: number): void {
   call.verdict ??= verdict;
   call.killAt = now + GRACE_MS;
@@ -115,10 +113,11 @@ export function askToStop(process: GuestProcess, call: PendingCall, verdict: Gue
 }
 
 /**
- * Tells if the process has to end, now that the grace is over. A call that overran its deadline takes the process with
- * it; a cancelled one only when the guest does not react at all, otherwise it may go on unheard until its deadline.
+ * Returns true if the process has to end now that the grace period is over. A call that exceeded its deadline ends the
+ * process; a cancelled one only if the guest does not respond at all. Otherwise it may continue until its deadline,
+ * with its result ignored.
  */
-export function hasToEnd(call: PendingCall, now: number): boolean {
+export function mustEndProcess(call: PendingCall, now: number): boolean {
   const { acknowledged, settled } = call;
   if (call.verdict !== cancelled || now >= call.deadlineAt || (!acknowledged && settled)) return true;
   call.fail(cancelled);

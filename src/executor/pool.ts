@@ -5,9 +5,9 @@ import { ReadingTime } from "../lib/reading-time.ts";
 import { TokenBuckets } from "../lib/token-buckets.ts";
 import { limitVariable, type Limits } from "../limits/limits.ts";
 import type { CpuFairness } from "../processes/quota/quota.ts";
-import { heldMbMax } from "./executor-limits.ts";
+import { guestProcessMemoryMb } from "./executor-limits.ts";
 import type { GuestFailure, GuestProgram } from "./executor.ts";
-import { failure, heldTooMuch, timedOut } from "./failures.ts";
+import { failure, memoryExceeded, timedOut } from "./failures.ts";
 import type { LogSink } from "./guest-log.ts";
 import type { GuestProcess, GuestShare } from "./guest-process.ts";
 import type { GuestStarter } from "./guest-starter.ts";
@@ -17,9 +17,9 @@ import { Spares } from "./spares.ts";
 
 interface PoolOwner {
   /** How many processes one tenant may have. */
-  processesOf(tenant: string): number;
+  maxProcesses(tenant: string): number;
   /** How many may be started for one tenant in a minute; 0 for no limit. */
-  startsPerMinuteOf(tenant: string): number;
+  maxStartsPerMinute(tenant: string): number;
   onCallOver(call: PendingCall): void;
   onEnded(program: GuestProgram, failure: GuestFailure, loaded: boolean): void;
   onLog: LogSink;
@@ -30,9 +30,9 @@ const IDLE_CHECK_MAX_MS = 10_000;
 const ADMIT_MAX_MS = 100;
 
 /**
- * Assigns processes to programs. It owns starting them lazily, the calls that wait for room, and the end of idle
- * processes. A process serves one program of one tenant from its first frame to its end. It knows no deadline and no
- * queue of calls.
+ * Assigns processes to programs. It owns starting them lazily, the calls that wait for a slot, and the end of idle
+ * processes. A process serves one program of one tenant from its first frame to its end. It knows neither deadlines nor
+ * the queue of calls.
  */
 export class Pool {
   readonly #limits: Limits;
@@ -44,14 +44,14 @@ export class Pool {
   readonly #unfinished: MessageRooms<"unfinishedGuestBytes">;
   #admitTimer: Timer | undefined;
   readonly #sessions = new Map<string, GuestSession>();
-  /** The sessions in `#sessions` and those that are about to end. */
+  /** The sessions in `#sessions` and those that are ending. */
   readonly #live = new Set<GuestSession>();
   /**
-   * Sessions that take no further call and end with the last call that somebody waits for: at most one per program. With
-   * the reason.
+   * Sessions that accept no further calls and end with their last call, at most one per program, with the reason.
+   * Abandoned calls do not count.
    */
   readonly #retired = new Map<GuestSession, string>();
-  /** Calls that wait until the process of another program is idle. */
+  /** Calls that wait until the process of another program becomes idle. */
   readonly #waiting = new Set<PendingCall>();
   readonly #shares = new Map<string, GuestShare>();
   readonly #idleTimer: NodeJS.Timeout;
@@ -63,8 +63,8 @@ export class Pool {
     this.#owner = owner;
     this.#unfinished = new MessageRooms(unfinishedGuest, limits);
     this.#starts = new TokenBuckets((tenant) => ({
-      perMinute: owner.startsPerMinuteOf(tenant),
-      burst: owner.processesOf(tenant),
+      perMinute: owner.maxStartsPerMinute(tenant),
+      burst: owner.maxProcesses(tenant),
     }));
     this.#spares = new Spares(starter, limits.guestSpareProcesses);
     this.#spares.fill();
@@ -93,15 +93,15 @@ export class Pool {
     return this.#spares.started;
   }
 
-  /** A blank process for something else than calls. */
+  /** A blank process for other purposes than calls. */
   takeSpare(): GuestProcess {
     return this.#spares.take();
   }
 
-  /** Runs the call in its program's process, now or when there is room for one. */
+  /** Runs the call in its program's process, now or when a slot is free. */
   run(call: PendingCall): void {
     const { program } = call;
-    const key = keyOf(program);
+    const key = poolKey(program);
     const session = this.#sessions.get(key);
     if (session && !session.ending) return session.run(call);
 
@@ -111,16 +111,16 @@ export class Pool {
       this.#owner.onCallOver(call);
       return;
     }
-    const { startsInMs, instead } = this.#takeSlot(program.tenant);
+    const { startsInMs, replaced: instead } = this.#takeSlot(program.tenant);
     if (startsInMs === 0) {
-      if (instead) this.#end(instead, "its place was needed for another program");
+      if (instead) this.#end(instead, "its slot was needed for another program");
       this.#start(program).run(call);
       return;
     }
     this.#waiting.add(call);
     if (startsInMs === Infinity) return;
-    this.#owner.fairness.noteWaiting(program.tenant);
-    // Another tenant's turn may come sooner than the one that is waited for.
+    this.#owner.fairness.noteDelayed(program.tenant);
+    // A call of another tenant may be due sooner than this one.
     this.#admitTimer ??= clock.after(Math.min(startsInMs, ADMIT_MAX_MS), this.#admitLater).unref();
   }
 
@@ -149,28 +149,28 @@ export class Pool {
   }
 
   /**
-   * Decides if one more process may start: within what all tenants may have together, what its own tenant may have, and
-   * how many may be started in a minute. Where it is full, the one that was idle longest makes way.
+   * Decides whether one more process may start, within the limit of all tenants, the limit of its tenant, and the
+   * tenant's starts per minute. At a process limit, the longest idle process is replaced.
    */
   #takeSlot(tenant: string): ProcessSlot {
     const { guestProcesses } = this.#limits;
-    const own = this.#owner.processesOf(tenant);
-    const isFull = own < guestProcesses && this.#takenBy(tenant) >= own;
+    const tenantMax = this.#owner.maxProcesses(tenant);
+    const isFull = tenantMax < guestProcesses && this.#countProcesses(tenant) >= tenantMax;
     const needsOther = isFull || this.#sessions.size >= guestProcesses;
-    const instead = needsOther ? this.#idleLongest(isFull ? tenant : undefined) : undefined;
-    if (needsOther && !instead) return NO_SLOT;
+    const replaced = needsOther ? this.#longestIdle(isFull ? tenant : undefined) : undefined;
+    if (needsOther && !replaced) return NO_SLOT;
     const startsInMs = this.#starts.take(tenant, clock.now());
-    return instead ? { startsInMs, instead } : { startsInMs };
+    return replaced ? { startsInMs, replaced: replaced } : { startsInMs };
   }
 
-  #takenBy(tenant: string): number {
+  #countProcesses(tenant: string): number {
     let count = 0;
     for (const { program } of this.#sessions.values()) if (program.tenant === tenant) count += 1;
     return count;
   }
 
-  /** The session of one tenant, or of any, that was idle longest; undefined when all work. */
-  #idleLongest(tenant?: string): GuestSession | undefined {
+  /** The longest idle session of one tenant, or of any; undefined if all are busy. */
+  #longestIdle(tenant?: string): GuestSession | undefined {
     let oldest: GuestSession | undefined;
     for (const session of this.#sessions.values()) {
       if (tenant !== undefined && session.program.tenant !== tenant) continue;
@@ -180,32 +180,38 @@ export class Pool {
   }
 
   #start(program: GuestProgram): GuestSession {
-    const session = new GuestSession(program, this.#spares.take(program), this.#shareOf(program.tenant), this.#limits, {
-      onCallOver: (call) => {
-        this.#owner.onCallOver(call);
-        if (session.callsInFlight > 0) return;
-        const why = this.#retired.get(session);
-        if (why !== undefined) this.#end(session, why);
-        if (this.#waiting.size > 0) this.#admit();
+    const session = new GuestSession(
+      program,
+      this.#spares.take(program),
+      this.#shareFor(program.tenant),
+      this.#limits,
+      {
+        onCallOver: (call) => {
+          this.#owner.onCallOver(call);
+          if (session.callsInFlight > 0) return;
+          const why = this.#retired.get(session);
+          if (why !== undefined) this.#end(session, why);
+          if (this.#waiting.size > 0) this.#admit();
+        },
+        onRetired: (session, why) => this.#retire(session, why),
+        onEnded: (session, error, loaded) => this.#onEnded(session, error, loaded),
+        onLog: this.#owner.onLog,
+        timedOut: (deadlineMs) =>
+          timedOut(deadlineMs, program.tenant, this.#owner.fairness.exceededMsPerSecond(program.tenant)),
       },
-      onRetired: (session, why) => this.#retire(session, why),
-      onEnded: (session, error, loaded) => this.#onEnded(session, error, loaded),
-      onLog: this.#owner.onLog,
-      timedOut: (deadlineMs) =>
-        timedOut(deadlineMs, program.tenant, this.#owner.fairness.exceededMsPerSecond(program.tenant)),
-    });
-    this.#sessions.set(keyOf(program), session);
+    );
+    this.#sessions.set(poolKey(program), session);
     this.#live.add(session);
     const { guestMemoryMb } = this.#limits;
-    const megabytes = heldMbMax(guestMemoryMb);
+    const megabytes = guestProcessMemoryMb(guestMemoryMb);
     const onExceeded = (heldMb: number): void =>
       session.kill(
-        heldTooMuch(heldMb, megabytes, `${limitVariable("guestMemoryMb")}=${guestMemoryMb} leaves to its process`),
+        memoryExceeded(heldMb, megabytes, `${limitVariable("guestMemoryMb")}=${guestMemoryMb} leaves to its process`),
       );
     this.#owner.fairness.add(program.tenant, session, {
       isNice: true,
       memory: { megabytes, onExceeded },
-      onLook: (pids) => this.#starter.look(session, pids),
+      onPoll: (pids) => this.#starter.checkScratch(session, pids),
     });
     return session;
   }
@@ -215,49 +221,49 @@ export class Pool {
     this.killed++;
     this.#live.delete(session);
     this.#owner.fairness.delete(session);
-    this.#forget(session);
+    this.#detach(session);
     this.#retired.delete(session);
-    // It is not the program's fault.
-    const isFree = error.reason === "evicted" || error.reason === "descriptors";
-    if (!isFree) this.#backoff.onEnded(keyOf(program), performance.now(), error, loaded);
+    // The program is not to blame.
+    const isBlameless = error.reason === "evicted" || error.reason === "descriptors";
+    if (!isBlameless) this.#backoff.onEnded(poolKey(program), performance.now(), error, loaded);
     this.#owner.onEnded(program, error, loaded);
     this.#admit();
   }
 
-  #shareOf(tenant: string): GuestShare {
-    const known = this.#shares.get(tenant);
-    if (known) return known;
+  #shareFor(tenant: string): GuestShare {
+    const existing = this.#shares.get(tenant);
+    if (existing) return existing;
     const created = { readingTime: new ReadingTime(), frames: this.#unfinished.of(tenant) };
     this.#shares.set(tenant, created);
     return created;
   }
 
-  /** Gives calls that arrive from now on a new process. */
-  #forget(session: GuestSession): void {
-    const key = keyOf(session.program);
+  /** Gives later calls a new process. */
+  #detach(session: GuestSession): void {
+    const key = poolKey(session.program);
     if (this.#sessions.get(key) === session) this.#sessions.delete(key);
   }
 
   /** Lets the calls in the process finish; an earlier session of the program that is still finishing is ended now. */
   #retire(session: GuestSession, why: string): void {
     if (this.#retired.has(session)) return;
-    const key = keyOf(session.program);
-    for (const [earlier, reason] of this.#retired) if (keyOf(earlier.program) === key) this.#end(earlier, reason);
-    this.#forget(session);
+    const key = poolKey(session.program);
+    for (const [earlier, reason] of this.#retired) if (poolKey(earlier.program) === key) this.#end(earlier, reason);
+    this.#detach(session);
     if (session.callsInFlight === 0) this.#end(session, why);
     else this.#retired.set(session, why);
   }
 
   #admit(): void {
-    const without = new Set<string>();
-    // Calls that have to keep waiting return behind the others.
+    const tenantsWithoutSlot = new Set<string>();
+    // Calls that have to keep waiting are added behind the others.
     const waiting = Array.from(this.#waiting);
     for (const call of waiting) {
       const { tenant } = call.program;
-      if (without.has(tenant)) continue;
+      if (tenantsWithoutSlot.has(tenant)) continue;
       this.#waiting.delete(call);
       this.run(call);
-      if (this.#waiting.has(call)) without.add(tenant);
+      if (this.#waiting.has(call)) tenantsWithoutSlot.add(tenant);
     }
   }
 
@@ -269,36 +275,35 @@ export class Pool {
   #endIdle(): void {
     const since = performance.now() - this.#limits.guestIdleMs;
     for (const session of this.#sessions.values()) {
-      if (session.callsInFlight === 0 && session.lastUsedAt < since)
-        this.#end(session, "nobody had called it for long");
+      if (session.callsInFlight === 0 && session.lastUsedAt < since) this.#end(session, "it was idle for too long");
     }
   }
 
   #end(session: GuestSession, why: string): void {
-    this.#forget(session);
+    this.#detach(session);
     session.kill(failure("evicted", `its process was ended: ${why}`, true));
   }
 }
 
-/** Neither a tenant nor a CID holds a zero character, so no two programs share a key. */
-function keyOf({ tenant, bundle, realm }: GuestProgram): string {
+/** Neither a tenant nor a CID contains a NUL character, so no two programs share a key. */
+function poolKey({ tenant, bundle, realm }: GuestProgram): string {
   return realm === undefined ? `${tenant}\0${bundle}` : `${tenant}\0${bundle}\0${realm}`;
 }
 
 interface ProcessSlot {
-  /** 0: now, and the slot is taken. `Infinity`: when another process is idle. */
+  /** 0: now, and the slot is taken. `Infinity`: when another process becomes idle. */
   readonly startsInMs: number;
-  /** The session whose slot it takes: that process has to end first. */
-  readonly instead?: GuestSession;
+  /** The session whose slot it takes: its process must end first. */
+  readonly replaced?: GuestSession;
 }
 
 const NO_SLOT: ProcessSlot = { startsInMs: Infinity };
 
 const LOAD_PAUSE_MS = 100;
 const LOAD_PAUSE_MAX_MS = 30_000;
-const STARTS_AT_ONCE = 8;
+const START_BURST = 8;
 const START_EVERY_MS = 500;
-/** Programs whose past is remembered; the oldest are forgotten first. */
+/** Programs whose history is stored; the oldest are dropped first. */
 const PROGRAMS_MAX = 4_096;
 
 interface Record {
@@ -310,8 +315,8 @@ interface Record {
 }
 
 /**
- * Keeps a program that ends again and again from being started in a hot loop. A failure to load doubles the pause each
- * time; a process that ended while it worked may be replaced a few times at once, then twice a second.
+ * Keeps a program that ends repeatedly from being restarted in a hot loop. Each failure to load doubles the pause; a
+ * process that ended while it worked may be replaced a few times immediately, then twice a second.
  */
 export class Backoff {
   readonly #records = new BoundedMap<string, Record>(PROGRAMS_MAX);
@@ -335,7 +340,7 @@ export class Backoff {
     if (loaded) {
       record.loadFailures = 0;
       record.refilledAt = Math.max(record.refilledAt, now) + START_EVERY_MS;
-      record.pausedUntil = record.refilledAt - STARTS_AT_ONCE * START_EVERY_MS;
+      record.pausedUntil = record.refilledAt - START_BURST * START_EVERY_MS;
     } else {
       record.pausedUntil = now + Math.min(LOAD_PAUSE_MS * 2 ** record.loadFailures++, LOAD_PAUSE_MAX_MS);
     }

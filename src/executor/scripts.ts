@@ -5,7 +5,7 @@ import { scriptText } from "../lib/script-text.ts";
 import { limitVariable, type Limits } from "../limits/limits.ts";
 import { readInterpreter, type Interpreter } from "../processes/interpreter.ts";
 import { ProcessGroup, type Command, type Exit } from "../processes/process-group.ts";
-import { recordLocksOf } from "../processes/process-tree.ts";
+import { countRecordLocks } from "../processes/process-tree.ts";
 import type { CpuFairness, MemoryLimit } from "../processes/quota/quota.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
 import { StderrTail } from "../processes/stderr-tail.ts";
@@ -14,12 +14,12 @@ import type { GuestFailure, ScriptOutcome, ScriptRun } from "./executor.ts";
 import {
   cancelled,
   closed,
-  ended,
+  exitFailure,
   failure,
-  heldTooMuch,
-  isUnmounted,
-  notMounted,
-  notStarted,
+  memoryExceeded,
+  isMountFailure,
+  folderNotMounted,
+  startFailed,
   outputTooLarge,
   timedOut,
   timedOutWaiting,
@@ -30,28 +30,28 @@ import { SCRIPT_TASKS, type GuestLauncher } from "./launcher.ts";
 
 interface ScriptsOwner {
   /** How many scripts one tenant may run. */
-  readonly processesOf: (tenant: string) => number;
+  readonly maxProcesses: (tenant: string) => number;
   readonly fairness: CpuFairness;
   readonly makeFolder: MakeFolder | undefined;
-  /** Where the connections of scripts lead; without it, nowhere. */
+  /** The network of scripts; none if absent. */
   readonly network: GuestNetwork | undefined;
 }
 
 /**
- * Shell definitions: one process a run, with its deadline, its cancellation and a cap on how many run at a time. The
- * text of a script is never concatenated with its arguments.
+ * Shell definitions: one process per run, with its deadline, its cancellation, and a limit of concurrent runs. The
+ * source of a script is never concatenated with its arguments.
  */
 export class Scripts {
-  readonly #begin: Spawn;
+  readonly #spawn: Spawn;
   readonly #launcher: GuestLauncher;
   readonly #limits: Limits;
-  readonly #turns: FairSemaphore;
+  readonly #semaphore: FairSemaphore;
   readonly #fairness: CpuFairness;
   readonly #makeFolder: MakeFolder;
   readonly #network: GuestNetwork | undefined;
-  /** The runs, working and waiting, and the tenant of each. */
+  /** All runs, working and queued, with the tenant of each. */
   readonly #runs = new Map<Promise<ScriptOutcome>, string>();
-  /** The functions that end a run, and what each runs. */
+  /** The functions that end a run, with its script. */
   readonly #stops = new Map<(verdict: GuestFailure) => void, ScriptRun>();
   started = 0;
   killed = 0;
@@ -60,15 +60,15 @@ export class Scripts {
     start: Spawn,
     launcher: GuestLauncher,
     limits: Limits,
-    { processesOf, fairness, makeFolder = makeTemporary, network }: ScriptsOwner,
+    { maxProcesses: processesOf, fairness, makeFolder = makeTemporary, network }: ScriptsOwner,
   ) {
     this.#network = network;
     this.#makeFolder = makeFolder;
     this.#fairness = fairness;
-    this.#begin = start;
+    this.#spawn = start;
     this.#launcher = launcher;
     this.#limits = limits;
-    this.#turns = new FairSemaphore(limits.scriptProcesses, limits.queuedCallsPerTenant, processesOf);
+    this.#semaphore = new FairSemaphore(limits.scriptProcesses, limits.queuedCallsPerTenant, processesOf);
   }
 
   get running(): number {
@@ -86,7 +86,7 @@ export class Scripts {
   async #run(script: ScriptRun): Promise<ScriptOutcome> {
     const interpreter = readInterpreter(script.script);
     if (typeof interpreter === "string") return { ok: false, error: failure("load", `its first line ${interpreter}`) };
-    const invalid = invalidText(script);
+    const invalid = describeInvalidInput(script);
     if (invalid) return { ok: false, error: failure("load", invalid) };
     if (script.signal?.aborted) return { ok: false, error: cancelled };
     const { noScriptNetwork } = this.#launcher;
@@ -95,10 +95,10 @@ export class Scripts {
 
     let verdict: GuestFailure | undefined;
     let process: ScriptProcess | undefined;
-    let giveUpWaiting: (() => void) | undefined;
+    let leaveQueue: (() => void) | undefined;
     const stop = (why: GuestFailure): void => {
       verdict ??= why;
-      giveUpWaiting?.();
+      leaveQueue?.();
       process?.kill();
     };
     const onAbort = (): void => stop(cancelled);
@@ -112,28 +112,28 @@ export class Scripts {
     this.#stops.set(stop, script);
 
     try {
-      const turn = this.#turns.enter(script.tenant, (leaveQueue) => (giveUpWaiting = leaveQueue));
-      if (!turn) return { ok: false, error: tooBusy(this.#limits.queuedCallsPerTenant) };
-      if (!(await turn)) return { ok: false, error: verdict! };
-      giveUpWaiting = undefined;
+      const slot = this.#semaphore.enter(script.tenant, (leave) => (leaveQueue = leave));
+      if (!slot) return { ok: false, error: tooBusy(this.#limits.queuedCallsPerTenant) };
+      if (!(await slot)) return { ok: false, error: verdict! };
+      leaveQueue = undefined;
       try {
         const end = await this.#start(script, interpreter, (started) => {
           process = started;
           const onLook = (pids: readonly number[]): void => {
-            if (recordLocksOf(pids) > RECORD_LOCKS_MAX) stop(tooManyLocks);
+            if (countRecordLocks(pids) > RECORD_LOCKS_MAX) stop(tooManyLocks);
           };
-          this.#fairness.add(script.tenant, started, { memory: this.#memoryLimitOf(stop), onLook });
+          this.#fairness.add(script.tenant, started, { memory: this.#memoryLimit(stop), onPoll: onLook });
           if (verdict) started.kill();
         });
         if (verdict || end.overflowed) this.killed++;
-        if (!verdict && script.folders && isUnmounted(end.stderr)) return { ok: false, error: notMounted };
-        return outcomeOf(end, verdict, this.#limits.outputBytes);
+        if (!verdict && script.folders && isMountFailure(end.stderr)) return { ok: false, error: folderNotMounted };
+        return toOutcome(end, verdict, this.#limits.outputBytes);
       } finally {
         if (process) this.#fairness.delete(process);
-        this.#turns.leave(script.tenant);
+        this.#semaphore.leave(script.tenant);
       }
     } catch (error) {
-      return { ok: false, error: notStarted(error) };
+      return { ok: false, error: startFailed(error) };
     } finally {
       clearTimeout(timer);
       script.signal?.removeEventListener("abort", onAbort);
@@ -141,27 +141,31 @@ export class Scripts {
     }
   }
 
-  /** Ends every run, each resolving with `evicted`; resolves when nothing is alive. */
+  /** Ends every run with `evicted`; resolves when none of their processes is alive. */
   async close(): Promise<void> {
     for (const stop of this.#stops.keys()) stop(closed);
     await Promise.all(this.#runs.keys());
   }
 
-  endWhere(isOver: (script: ScriptRun) => boolean, why: GuestFailure): void {
-    for (const [stop, script] of this.#stops) if (isOver(script)) stop(why);
+  endWhere(isAffected: (script: ScriptRun) => boolean, why: GuestFailure): void {
+    for (const [stop, script] of this.#stops) if (isAffected(script)) stop(why);
   }
 
-  /** Ends every run of one tenant, likewise. */
+  /** Ends every run of one tenant in the same way. */
   async endTenant(tenant: string, why: GuestFailure): Promise<void> {
     this.endWhere((script) => script.tenant === tenant, why);
-    await Promise.all([...this.#runs].flatMap(([run, whose]) => (whose === tenant ? [run] : [])));
+    await Promise.all([...this.#runs].flatMap(([run, owner]) => (owner === tenant ? [run] : [])));
   }
 
-  /** The memory that all processes of a run share; the system's own limit is per process. */
-  #memoryLimitOf(stop: (why: GuestFailure) => void): MemoryLimit {
+  /** The memory that all processes of a run share; the limit of the system is per process. */
+  #memoryLimit(stop: (why: GuestFailure) => void): MemoryLimit {
     const { scriptMemoryMb: megabytes } = this.#limits;
     const what = `all its processes together may hold (${limitVariable("scriptMemoryMb")})`;
-    return { megabytes, processes: SCRIPT_TASKS, onExceeded: (heldMb) => stop(heldTooMuch(heldMb, megabytes, what)) };
+    return {
+      megabytes,
+      processes: SCRIPT_TASKS,
+      onExceeded: (heldMb) => stop(memoryExceeded(heldMb, megabytes, what)),
+    };
   }
 
   #timedOut({ tenant, deadlineMs }: ScriptRun): GuestFailure {
@@ -175,22 +179,22 @@ export class Scripts {
   ): Promise<ScriptEnd> {
     const { outputBytes } = this.#limits;
     const script = scriptText(source);
-    const begin = (own: { readonly folder?: string; readonly sockets?: string } = {}): Promise<ScriptEnd> => {
+    const launch = (extra: { readonly folder?: string; readonly sockets?: string } = {}): Promise<ScriptEnd> => {
       this.started++;
-      const where = { ...(folders && { folders }), ...own };
-      const command = this.#launcher.script({ interpreter, argv, env, deadlineMs, ...where });
-      const niceness = this.#fairness.nicenessOf(tenant);
-      const process = runToEnd(this.#begin, { ...command, niceness }, script, outputBytes);
+      const options = { ...(folders && { folders }), ...extra };
+      const command = this.#launcher.script({ interpreter, argv, env, deadlineMs, ...options });
+      const niceness = this.#fairness.startNiceness(tenant);
+      const process = runToEnd(this.#spawn, { ...command, niceness }, script, outputBytes);
       onStarted(process);
       return process.ended;
     };
     if (this.#launcher.isolation === "sandboxed") {
       const grant = this.#network && network?.grant();
       const outlet = grant && this.#network?.open(this.#launcher.scriptUser);
-      if (!outlet) return await begin();
+      if (!outlet) return await launch();
       try {
         await outlet.bind(grant, () => {});
-        return await begin({ sockets: outlet.folder });
+        return await launch({ sockets: outlet.folder });
       } finally {
         outlet.close();
       }
@@ -200,29 +204,29 @@ export class Scripts {
     try {
       await writeFile(join(folder, "script"), script);
       await mkdir(join(folder, "work"));
-      return await begin({ folder });
+      return await launch({ folder });
     } finally {
       await rm(folder, { recursive: true, force: true });
     }
   }
 }
 
-function outcomeOf(end: ScriptEnd, verdict: GuestFailure | undefined, outputBytes: number): ScriptOutcome {
+function toOutcome(end: ScriptEnd, verdict: GuestFailure | undefined, outputBytes: number): ScriptOutcome {
   if (verdict) return { ok: false, error: verdict };
   if (end.overflowed) return { ok: false, error: outputTooLarge(outputBytes) };
-  if (end.exit.startError) return { ok: false, error: ended(end.exit, "") };
+  if (end.exit.startError) return { ok: false, error: exitFailure(end.exit, "") };
   const exitCode = end.exit.code ?? 128 + (signalNumbers[end.exit.signal ?? ""] ?? 0);
   return { ok: true, exitCode, stdout: end.stdout, stderr: end.stderr };
 }
 
 const signalNumbers: Readonly<Record<string, number>> = { SIGINT: 2, SIGABRT: 6, SIGKILL: 9, SIGSEGV: 11, SIGTERM: 15 };
 
-/** Describes an argument or variable that no process can be given. */
-function invalidText({ argv, env }: ScriptRun): string | undefined {
+/** Describes an argument or variable that cannot be passed to a process. */
+function describeInvalidInput({ argv, env }: ScriptRun): string | undefined {
   const name = Object.keys(env).find((name) => !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name));
   if (name !== undefined) return `"${name.slice(0, 100)}" cannot be the name of an environment variable`;
   if ([...argv, ...Object.values(env)].some((text) => text.includes("\0"))) {
-    return "an argument holds a zero character, which no process can take";
+    return "an argument contains a NUL character, which cannot be passed to a process";
   }
   const bytes = [...argv, ...Object.values(env)].map((text) => Buffer.byteLength(text));
   if (
@@ -234,13 +238,13 @@ function invalidText({ argv, env }: ScriptRun): string | undefined {
   return undefined;
 }
 
-/** A database takes a few for each connection; the kernel keeps as many as it is asked for. */
+/** A database takes a few for each connection; the kernel does not limit them. */
 const RECORD_LOCKS_MAX = 500;
 const tooManyLocks = failure("memory", `it held more than ${RECORD_LOCKS_MAX} record locks (fcntl)`);
 
-/** The longest timer; a longer one fires at once. */
+/** The longest timer; a longer one fires immediately. */
 const TIMER_MAX_MS = 2 ** 31 - 1;
-/** Linux: 128 KiB per text including its name and end, 2 MiB together at the usual stack limit. */
+/** Linux: 128 KiB per string including name and terminator, 2 MiB together at the usual stack limit. */
 const ARGUMENT_BYTES_MAX = 120 * 1024;
 const ARGUMENTS_BYTES_MAX = 1024 * 1024;
 
@@ -249,20 +253,20 @@ interface ScriptProcess {
   /** Undefined until it has been started. */
   readonly pid: number | undefined;
   readonly kill: () => void;
-  /** Resolves when nothing of it is alive. */
+  /** Resolves when none of its processes is alive. */
   readonly ended: Promise<ScriptEnd>;
 }
 
 interface ScriptEnd {
   readonly exit: Exit;
   readonly stdout: Buffer;
-  /** More than `outputBytes` came, so the process was ended. */
+  /** More than `outputBytes` were printed, so the process was ended. */
   readonly overflowed: boolean;
-  /** The end of its stderr. */
+  /** The tail of its stderr. */
   readonly stderr: string;
 }
 
-const STDERR_KEPT_BYTES = 16 * 1024;
+const STDERR_TAIL_BYTES = 16 * 1024;
 
 export function runToEnd(start: Spawn, command: Command, script: string, outputBytes: number): ScriptProcess {
   const { hiddenArgs } = command;
@@ -278,7 +282,7 @@ export function runToEnd(start: Spawn, command: Command, script: string, outputB
         scriptPipe!.end(script);
         argsPipe?.end(hiddenArgs?.map((arg) => `${arg}\0`).join(""));
         stdout!.on("data", collect);
-        stderr = new StderrTail(errors!, STDERR_KEPT_BYTES);
+        stderr = new StderrTail(errors!, STDERR_TAIL_BYTES);
       },
       onEnded: (exit) => resolve({ exit, stdout: Buffer.concat(printed), overflowed, stderr: String(stderr ?? "") }),
     });

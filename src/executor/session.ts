@@ -7,7 +7,7 @@ import type { Limits } from "../limits/limits.ts";
 import { EnvironmentFault, type GuestFailure, type GuestProgram } from "./executor.ts";
 import {
   cancelled,
-  endedByNeighbour,
+  evictedByNeighbor,
   failure,
   guestFailed,
   guestStack,
@@ -20,32 +20,32 @@ import { backlogBounds, StrayFrames, type GuestProcess, type GuestShare } from "
 import { readValue } from "./guest-value.ts";
 import { creditStep, progressWindow, toGuest, toHost, type GuestSockets } from "./guest/wire.mts";
 import { HostRequests } from "./host-requests.ts";
-import { askToStop, hasToEnd, type PendingCall } from "./pending-call.ts";
+import { askToStop, mustEndProcess, type PendingCall } from "./pending-call.ts";
 import { stackWhenStopped } from "./stopped-at.ts";
 
 const bounds = fixed({
   /** Events (log lines, progress, requests) of one call. */
   guestEventsPerCall: 10_000_000,
-  /** Calls that a guest continues after their clients are gone; above this, new calls get another process. */
+  /** Calls that a guest continues after their callers are gone; above this, new calls get another process. */
   abandonedCallsPerProcess: 64,
 });
 
 interface SessionOwner {
-  /** The call no longer takes up room in the process. */
+  /** The call no longer takes a slot in the process. */
   onCallOver(call: PendingCall): void;
-  /** The process may take no further calls. */
+  /** The process accepts no further calls. */
   onRetired(session: GuestSession, why: string): void;
-  /** The process has ended; `loaded` says whether the bundle had been evaluated. */
+  /** The process has ended; `loaded` is true if the bundle had been evaluated. */
   onEnded(session: GuestSession, failure: GuestFailure, loaded: boolean): void;
   onLog: LogSink;
-  /** The failure of a call that took longer than it may. */
+  /** The failure of a call that exceeded its deadline. */
   timedOut(deadlineMs: number): GuestFailure;
 }
 
 /**
- * One program in one process: loading it, its calls by number, and what the guest says about them. It owns deadlines,
- * cancellation and the blame when the process ends. It knows neither tenants' queues nor other programs, and treats
- * every frame as hostile: an unexpected one is ignored, one that costs too much ends the process.
+ * One program in one process: loading it, its calls by id, and the guest's frames about them. It owns deadlines,
+ * cancellation, and the attribution of failures when the process ends. It knows neither tenants' queues nor other
+ * programs, and treats every frame as hostile: an unexpected one is ignored, one that costs too much ends the process.
  */
 export class GuestSession {
   readonly program: GuestProgram;
@@ -54,14 +54,14 @@ export class GuestSession {
   readonly #limits: Limits;
   readonly #owner: SessionOwner;
   readonly #calls = new CallTable<PendingCall>();
-  readonly #shapes: KnownShapes;
+  readonly #shapes: RegisteredShapes;
   readonly #requests: HostRequests;
   readonly #strays = new StrayFrames();
   #unsent: PendingCall[] | undefined = [];
   #loaded = false;
-  /** The call whose overrun ended the process. */
+  /** The call that ended the process, by an overrun or a fault. */
   #guilty: PendingCall | undefined;
-  /** It is ended while its event loop is busy. */
+  /** It is being ended while its event loop is busy. */
   #isInterrupted = false;
   #ending = false;
   #abandoned = 0;
@@ -69,7 +69,7 @@ export class GuestSession {
   constructor(program: GuestProgram, process: GuestProcess, share: GuestShare, limits: Limits, owner: SessionOwner) {
     this.program = program;
     this.#process = process;
-    this.#shapes = new KnownShapes(process);
+    this.#shapes = new RegisteredShapes(process);
     this.#requests = new HostRequests(process);
     this.#limits = limits;
     this.#owner = owner;
@@ -83,7 +83,7 @@ export class GuestSession {
     return this.#process.pid;
   }
 
-  /** The number of calls that somebody waits for. */
+  /** The number of calls with a waiting caller. */
   get callsInFlight(): number {
     return this.#calls.size - this.#abandoned + (this.#unsent?.length ?? 0);
   }
@@ -92,19 +92,19 @@ export class GuestSession {
     return this.#abandoned;
   }
 
-  /** True while the process is being ended: what it runs may fail, and it takes nothing new. */
+  /** True while the process is being ended: running calls may fail, and no new ones are accepted. */
   get ending(): boolean {
     return this.#ending;
   }
 
-  /** Sends the call to the process, once that has loaded the program. */
+  /** Sends the call to the process, once it has loaded the program. */
   run(call: PendingCall): void {
     this.lastUsedAt = performance.now();
     if (this.#unsent) {
       this.#unsent.push(call);
       return;
     }
-    const { shape, args, context } = call.given;
+    const { shape, args, context } = call.request;
     if (this.#process.backlogBytes > backlogBounds.guestBacklogBytes)
       return this.#refuse(call, tooBusy(this.#calls.size));
     this.#calls.add(call);
@@ -126,14 +126,14 @@ export class GuestSession {
     if (this.#calls.get(call.id) === call && !call.verdict) askToStop(this.#process, call, cancelled, clock.now());
   }
 
-  /** Stops the calls whose deadline has passed, and ends the process of those that did not stop in time. */
+  /** Asks calls whose deadline has passed to stop, and ends the process of those that did not stop in time. */
   sweep(now: number): void {
     if (this.#isInterrupted) return;
     for (const call of this.#calls.all()) {
       if (call.killAt === 0 && now >= call.deadlineAt) {
-        askToStop(this.#process, call, this.#owner.timedOut(call.given.deadlineMs), now);
+        askToStop(this.#process, call, this.#owner.timedOut(call.request.deadlineMs), now);
       } else if (call.killAt > 0 && now >= call.killAt) {
-        if (hasToEnd(call, now)) {
+        if (mustEndProcess(call, now)) {
           this.#guilty = call;
           this.#isInterrupted = call.verdict!.reason === "timeout" && !call.acknowledged;
           this.kill(call.verdict!);
@@ -142,7 +142,7 @@ export class GuestSession {
       if (this.#ending) return;
     }
     for (const call of this.#unsent?.filter((call) => now >= call.deadlineAt) ?? []) {
-      this.#drop(call, this.#owner.timedOut(call.given.deadlineMs));
+      this.#drop(call, this.#owner.timedOut(call.request.deadlineMs));
     }
   }
 
@@ -171,20 +171,20 @@ export class GuestSession {
     for (const call of waiting) this.run(call);
   }
 
-  /** Opens its way out, where it may reach anything. */
+  /** Opens its egress, if it may reach anything. */
   async #connect(): Promise<GuestSockets | undefined> {
     const { network } = this.program;
     if (!network) return undefined;
     const { server, requested, byOperator } = network;
     const grant = network.grant();
     if (!grant) return { server, ...(requested !== undefined && { requested }), ...(byOperator && { byOperator }) };
-    const { way } = this.#process;
+    const { egress: way } = this.#process;
     if (!way) return { server, isBroken: true };
     await way.outlet.bind(grant, () => this.#revoke());
     return { server, folder: way.folder };
   }
 
-  /** Its calls go on, and reach nothing any more: neither by sockets, which are cut, nor by the host. */
+  /** Its calls continue without network access: their sockets are cut, and the host fetches nothing for them. */
   #revoke(): void {
     for (const call of [...this.#calls.all(), ...(this.#unsent ?? [])]) call.revoke(REVOKED);
     this.#owner.onRetired(this, REVOKED);
@@ -212,7 +212,7 @@ export class GuestSession {
     }
     const call = this.#calls.get(frame[1] as number);
     if (!call) return this.#onStray(frame);
-    if (!this.#process.mayHaveRead(call.frame)) return this.#fault(UNREAD_ANSWER, call);
+    if (!this.#process.mayHaveRead(call.frame)) return this.#fault(ANSWERED_UNREAD, call);
 
     switch (frame[0]) {
       case toHost.none:
@@ -236,7 +236,7 @@ export class GuestSession {
       case toHost.log:
       case toHost.task:
       case toHost.closeStream:
-        if (this.#spend(call)) tellCaller(this.#process, call, frame);
+        if (this.#spend(call)) notifyCaller(this.#process, call, frame);
         return;
       case toHost.request:
         if (this.#spend(call)) this.#requests.answer(call, frame, units);
@@ -249,13 +249,13 @@ export class GuestSession {
   #onLongResult(id: number, frame: Uint8Array): boolean {
     const call = this.#calls.get(id);
     if (!call) this.#onStray([]);
-    else if (!this.#process.mayHaveRead(call.frame)) this.#fault(UNREAD_ANSWER, call);
-    else if (call.given.takesUnread) this.#over(call, { ok: true, value: { kind: "unread", frame } });
+    else if (!this.#process.mayHaveRead(call.frame)) this.#fault(ANSWERED_UNREAD, call);
+    else if (call.request.takesUnread) this.#over(call, { ok: true, value: { kind: "unread", frame } });
     else return false;
     return true;
   }
 
-  /** Late messages about a call that is over are normal; a log line may come from outside any call. */
+  /** Late frames about a finished call are normal; a log line may come from outside any call. */
   #onStray(frame: readonly unknown[]): void {
     const line = frame[0] === toHost.log && frame[1] === 0 ? readLog(frame, this.program) : undefined;
     if (line) this.#owner.onLog(this.program, line);
@@ -284,12 +284,12 @@ export class GuestSession {
     }
   }
 
-  /** The guest was told that nobody waits for the call, and keeps working on it: the call frees its tenant's place. */
+  /** The guest was notified of the cancellation and keeps working: the call frees its tenant's slot. */
   #abandon(call: PendingCall): void {
     call.isAbandoned = true;
     this.#abandoned++;
     this.#owner.onCallOver(call);
-    if (this.#abandoned > bounds.abandonedCallsPerProcess) this.#owner.onRetired(this, CROWDED);
+    if (this.#abandoned > bounds.abandonedCallsPerProcess) this.#owner.onRetired(this, TOO_MANY_ABANDONED);
   }
 
   #onEnded(error: GuestFailure): void {
@@ -308,8 +308,8 @@ export class GuestSession {
         void this.#failWithStack(call, error);
         continue;
       }
-      if (this.#guilty && call !== this.#guilty) call.fail(endedByNeighbour(error));
-      // Nobody can tell which of several calls made the process end, so each may be tried again.
+      if (this.#guilty && call !== this.#guilty) call.fail(evictedByNeighbor(error));
+      // It is unknown which of several calls made the process end, so each may be retried.
       else call.fail(shared && !this.#guilty ? { ...error, retriable: true } : error);
       this.#owner.onCallOver(call);
     }
@@ -323,25 +323,25 @@ export class GuestSession {
   }
 }
 
-const CROWDED = "too many calls that nobody waits for went on in it";
-const REVOKED = "what its server may reach has changed";
+const TOO_MANY_ABANDONED = "too many abandoned calls kept running in it";
+const REVOKED = "the network grant of its server has changed";
 
 /** Arguments count towards their caller until the call is over: unread ones would stay in the pipe, uncounted. */
-const UNREAD_ANSWER = "answered a call before reading it";
+const ANSWERED_UNREAD = "answered a call before reading it";
 
 /**
- * Tells a caller about its guest's events during the call: progress, a log line, that it goes on as a task, that the
- * stream may be closed. A listener that throws cancels its call; it must not end the host from within a pipe's event.
+ * Notifies a caller of its guest's events during the call: progress, log lines, that it continues as a task, that the
+ * stream may be closed. A listener that throws cancels its call; it must not end the host from a pipe's event handler.
  */
-function tellCaller(process: GuestProcess, call: PendingCall, frame: readonly unknown[]): void {
+function notifyCaller(process: GuestProcess, call: PendingCall, frame: readonly unknown[]): void {
   try {
     if (frame[0] === toHost.progress) deliverProgress(process, call, (frame[2] ?? null) as Json);
     else if (call.settled) return;
     else if (frame[0] === toHost.task) becomeTask(call);
-    else if (frame[0] === toHost.closeStream) call.given.onCloseStream?.();
+    else if (frame[0] === toHost.closeStream) call.request.onCloseStream?.();
     else {
       const line = readLog(frame, call.program);
-      if (line) call.given.onLog?.(line);
+      if (line) call.request.onLog?.(line);
     }
   } catch {
     if (!call.verdict) askToStop(process, call, cancelled, clock.now());
@@ -351,15 +351,15 @@ function tellCaller(process: GuestProcess, call: PendingCall, frame: readonly un
 function becomeTask(call: PendingCall): void {
   if (call.isTask) return;
   call.isTask = true;
-  call.given.onTask?.();
+  call.request.onTask?.();
 }
 
 /**
- * Hands one progress event to the call's consumer. A consumer that returns a promise is waited for: the guest gets its
- * credit only then, and a guest that goes on without credit is not read from until the consumer has caught up.
+ * Hands one progress event to the call's consumer. If the consumer returns a promise, the guest gets its credit only
+ * when that settles, and a guest that continues without credit is not read from until the consumer has caught up.
  */
 function deliverProgress(process: GuestProcess, call: PendingCall, event: Json): void {
-  const consumed = call.settled ? undefined : call.given.onProgress?.(event);
+  const consumed = call.settled ? undefined : call.request.onProgress?.(event);
   if (!consumed) return credit(process, call);
 
   if (++call.unconsumed === 2 * progressWindow) process.hold();
@@ -376,11 +376,11 @@ function credit(process: GuestProcess, call: PendingCall): void {
   if (!call.settled) process.send(`[${toGuest.credit},${call.id},${creditStep}]`);
 }
 
-/** Shapes that a process remembers; beyond that they travel with their first call each time. */
+/** Shapes registered with one process; at the limit, all are registered again with their next call. */
 const SHAPES_MAX = 4_096;
 
-/** The call shapes of a program, by the numbers under which its process knows each. */
-class KnownShapes {
+/** The call shapes of a program, by the indexes under which its process stores them. */
+class RegisteredShapes {
   readonly #process: GuestProcess;
   readonly #indexes = new Map<CallShape, number>();
 
@@ -388,10 +388,10 @@ class KnownShapes {
     this.#process = process;
   }
 
-  /** Tells the process of a shape that it does not know yet. */
+  /** Registers the shape with the process if it is new. */
   indexOf(shape: CallShape): number {
-    const known = this.#indexes.get(shape);
-    if (known !== undefined) return known;
+    const existing = this.#indexes.get(shape);
+    if (existing !== undefined) return existing;
     if (this.#indexes.size >= SHAPES_MAX) this.#indexes.clear();
     const index = this.#indexes.size;
     this.#indexes.set(shape, index);

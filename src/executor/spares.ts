@@ -1,14 +1,14 @@
 import type { GuestFailure, GuestProgram } from "./executor.ts";
 import type { GuestProcess } from "./guest-process.ts";
-import type { GuestStarter, StartedFor } from "./guest-starter.ts";
+import type { GuestStarter, StartOptions } from "./guest-starter.ts";
 import { toHost } from "./guest/wire.mts";
 
 /**
- * Blank processes, started before anyone needs them and handed to one program each: a first call then waits for its
- * bundle only, not for Node to start. Blank ones that fail are replaced at a growing distance.
+ * Blank processes, started in advance and handed to one program each, so that a first call waits only for its bundle
+ * and not for Node to start. Failed spares are restarted with backoff.
  */
 
-/** Nobody waits for a blank process: it starts in the time that others leave. Its taker may raise its priority. */
+/** No caller waits for a blank process, so it starts at a low priority, which its taker may raise. */
 const NICENESS = 10;
 /** Starting a process costs the host some milliseconds, so the call that took a spare goes first. */
 const REPLACE_AFTER_MS = 30;
@@ -16,7 +16,7 @@ const REPLACE_AFTER_MAX_MS = 30_000;
 
 export class Spares {
   readonly #starter: GuestStarter;
-  readonly #wanted: number;
+  readonly #target: number;
   readonly #ready: GuestProcess[] = [];
   readonly #starting = new Set<GuestProcess>();
   readonly #alive = new Set<GuestProcess>();
@@ -25,9 +25,9 @@ export class Spares {
   #closed = false;
   started = 0;
 
-  constructor(starter: GuestStarter, wanted: number) {
+  constructor(starter: GuestStarter, target: number) {
     this.#starter = starter;
-    this.#wanted = wanted;
+    this.#target = target;
   }
 
   get size(): number {
@@ -35,8 +35,8 @@ export class Spares {
   }
 
   /**
-   * Hands out a process, which still gives way; it may still be starting, but takes frames at once. One that sees
-   * `folders` is started for it: a blank one has none.
+   * Hands out a process at a low priority; it may still be starting, but accepts frames immediately. A process with
+   * `folders` is started for them: blank ones have none.
    */
   take({ folders = [], network }: Pick<GuestProgram, "folders" | "network"> = {}): GuestProcess {
     if (folders.length > 0) return this.#start({ folders, connects: network?.grant() !== undefined });
@@ -50,27 +50,27 @@ export class Spares {
     return process;
   }
 
-  /** Starts the missing processes, a little later. */
+  /** Starts the missing processes after a short pause. */
   fill(): void {
-    if (this.#closed || this.#timer || this.size >= this.#wanted) return;
+    if (this.#closed || this.#timer || this.size >= this.#target) return;
     const pauseMs = Math.min(REPLACE_AFTER_MS * 2 ** this.#failures, REPLACE_AFTER_MAX_MS);
     this.#timer = setTimeout(() => {
       this.#timer = undefined;
-      if (this.size < this.#wanted) this.#starting.add(this.#start());
+      if (this.size < this.#target) this.#starting.add(this.#start());
       this.fill();
     }, pauseMs);
     this.#timer.unref();
   }
 
-  /** Ends the blank ones and resolves when no process that was ever taken from here is alive. */
+  /** Ends the spares; resolves when no process that was ever taken from here is alive. */
   async close(reason: GuestFailure): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#timer);
     for (const process of [...this.#ready, ...this.#starting]) process.kill(reason);
-    await Promise.all([...this.#alive].map((process) => process.gone));
+    await Promise.all([...this.#alive].map((process) => process.exited));
   }
 
-  #start(program?: StartedFor): GuestProcess {
+  #start(program?: StartOptions): GuestProcess {
     this.started++;
     const listener: Parameters<GuestStarter["start"]>[0] = {
       onFrame: (frame) => {
@@ -88,7 +88,7 @@ export class Spares {
     };
     const process = this.#starter.start(listener, { nicenessForNow: NICENESS }, program);
     this.#alive.add(process);
-    void process.gone.then(() => this.#alive.delete(process));
+    void process.exited.then(() => this.#alive.delete(process));
     return process;
   }
 }

@@ -1,7 +1,9 @@
 import type { Command } from "commander";
+import type { Audit } from "../audit/audit.ts";
 import type { Config } from "../config.ts";
 import type { ExecutorStats } from "../executor/executor.ts";
 import type { ConsentPort } from "../host/calls/consent.ts";
+import type { ApprovalPort } from "../host/catalog/approvals.ts";
 import type { Directory } from "../host/directory/directory.ts";
 import type { Journal } from "../host/journal/journal.ts";
 import type { CallObserver, CallRetention } from "../host/journal/record.ts";
@@ -10,13 +12,15 @@ import type { BuiltInServer } from "../host/serving/with-built-in.ts";
 import type { OpenUpstream } from "../host/upstreams/hosted.ts";
 import type { HostingStats } from "../host/upstreams/hosting.ts";
 import type { FeatureRoutes, Figure } from "../http/feature-routes.ts";
-import type { JsonObject } from "../lib/json.ts";
 import type { Log } from "../lib/log.ts";
 import type { Sealer } from "../lib/seal.ts";
 import type { Limits, TenantLimits } from "../limits/limits.ts";
 import type { EndpointStats } from "../mcp/endpoint.ts";
+import type { CallNatively } from "../mcp/protocol.ts";
 import type { SocketUse } from "../network/relay-wire.ts";
-import type { Store } from "../store/store.ts";
+import type { GivenSecrets, ReadableSecrets } from "../secrets/grants.ts";
+import type { KeyRing } from "../secrets/key-ring.ts";
+import type { SecretStore, Store } from "../store/store.ts";
 
 /**
  * A part of Berth that lives in one folder and can be removed with that folder and its line in `compose/features.ts`.
@@ -57,8 +61,16 @@ export interface FeatureCore {
   /** The CID of the release that a server's name stands for now. Rejects with `server_…` if it is not served. */
   readonly servedRelease: (tenant: string, server: string) => Promise<string>;
   readonly sealer: Sealer;
-  /** Records what happens to consents; a call with consent waits for that. */
-  readonly audit: { consent(tenant: string, facts: JsonObject): Promise<void> };
+  readonly secrets: {
+    readonly store: SecretStore;
+    readonly keys: KeyRing;
+    /** Values that take precedence over stored ones. */
+    readonly given: GivenSecrets | undefined;
+    /** Gives servers another value of a secret with their next call. */
+    readonly changed: (tenant: string, name: string) => void;
+  };
+  /** `consent` records what happens to consents; a call with consent waits for that. */
+  readonly audit: Pick<Audit, "consent" | "search" | "observer">;
   /** Opens an upstream as for the tenant `default`: with the environment of this process, and at any address. */
   readonly openUpstream: OpenUpstream;
   readonly log: Log;
@@ -88,9 +100,12 @@ export interface FeatureParts {
   readonly forget?: (tenant: string) => void;
   readonly metrics?: Meter;
   readonly consents?: ConsentPort;
+  readonly approvals?: ApprovalPort;
+  readonly secrets?: ReadableSecrets;
   /** A server that it adds to the tenant `default`. */
   readonly builtIn?: BuiltInServer;
   readonly retention?: CallRetention;
+  readonly callNatively?: CallNatively;
   /** Ends what it has started. */
   readonly close?: () => Promise<void>;
   /**

@@ -8,34 +8,32 @@ import { within } from "../lib/within.ts";
 import { fixed } from "../limits/fixed.ts";
 
 /**
- * Folders of the machine that the operator declares, and that entries name. This owns which may be declared at all, who
- * may have them, and whether they are there. It knows nothing of how code sees them.
+ * Folders of the machine that the operator declares, and that entries name. Decides which may be declared at all, who
+ * may have them, and if they exist. Independent of how code accesses them.
  */
 export interface DeclaredFolder {
   readonly name: string;
-  /** As declared; absolute. */
   readonly path: string;
   readonly writable: boolean;
   readonly tenants: "all" | readonly string[];
 }
 
-/** A folder as a program is given it. */
+/** A folder as a program gets it. */
 export interface HostFolder {
   readonly name: string;
-  /** Without links. */
   readonly path: string;
   readonly writable: boolean;
 }
 
 export interface FoldersNow {
   readonly folders: readonly HostFolder[];
-  /** Another one as soon as something else stands at one of the paths. */
+  /** Changes when something else is at one of the paths. */
   readonly version: string;
 }
 
-/** A folder cannot be given now; the message names it, is safe to show to callers, and says what to do. */
+/** A folder cannot be given now; the message names it, is safe to show to callers, and says how to fix it. */
 export class FolderFault extends Error {
-  /** True when it may be there again later. */
+  /** True when it may exist again later. */
   readonly mayPass: boolean;
 
   constructor(message: string, mayPass: boolean) {
@@ -44,7 +42,7 @@ export class FolderFault extends Error {
   }
 }
 
-/** In an environment and in a path alike. */
+/** Valid in an environment variable and in a path. */
 const NAME = /^[A-Za-z][A-Za-z0-9_]{0,63}$/;
 
 export function folderNameProblem(name: string): string | undefined {
@@ -61,9 +59,9 @@ export function parseFolders(text: string | undefined, problems: string[]): Decl
     return [];
   }
   return Object.entries(declared).flatMap(([name, value]) => {
-    const wrong = folderNameProblem(name) ?? (isObject(value) ? faultOf(value) : "it must be an object");
-    if (wrong !== undefined) {
-      problems.push(`BERTH_FOLDERS, "${name.slice(0, 100)}": ${wrong}`);
+    const problem = folderNameProblem(name) ?? (isObject(value) ? fieldProblem(value) : "it must be an object");
+    if (problem !== undefined) {
+      problems.push(`BERTH_FOLDERS, "${name.slice(0, 100)}": ${problem}`);
       return [];
     }
     const { path, mode, tenants = [DEFAULT_TENANT] } = value as JsonObject;
@@ -80,42 +78,41 @@ export function parseFolders(text: string | undefined, problems: string[]): Decl
 
 const FIELDS = ["path", "mode", "tenants"];
 
-function faultOf(value: JsonObject): string | undefined {
+function fieldProblem(value: JsonObject): string | undefined {
   const unknown = Object.keys(value).find((field) => !FIELDS.includes(field));
   if (unknown !== undefined) return `it has no field "${unknown.slice(0, 100)}"; its fields are ${FIELDS.join(", ")}`;
   const { path, mode = "read-only", tenants = [] } = value;
   if (typeof path !== "string" || !isAbsolute(path)) return '"path" must be an absolute path';
-  // Node reads both in the lists of its permission model.
-  if (/[*,\0\n]/.test(path)) return '"path" must hold no * and no comma';
+  // Both are special in the lists of Node.js's permission model.
+  if (/[*,\0\n]/.test(path)) return '"path" must not contain * or a comma';
   if (mode !== "read-only" && mode !== "writable") return '"mode" must be "read-only" or "writable"';
   const areNames = Array.isArray(tenants) && tenants.every((each) => typeof each === "string" && isTenantName(each));
-  return tenants === "all" || areNames ? undefined : '"tenants" must be "all" or a list of names of tenants';
+  return tenants === "all" || areNames ? undefined : '"tenants" must be "all" or a list of tenant names';
 }
 
-/** Places that no folder may hold, nor be inside of. */
+/** Paths that no folder may contain, nor be inside of. */
 export interface OwnPlaces {
   readonly dataDir: string;
-  /** The folder for temporary files: scratch folders of guests, and their ways out. */
+  /** The folder for temporary files: scratch folders and egress sockets of guests. */
   readonly temporaryDir: string;
   /** Files with keys and tokens. */
   readonly keyFiles: readonly string[];
-  /** Berth itself, and all that it starts from: code may not write there. */
+  /** Berth itself, and all that it starts: code must not write there. */
   readonly programs: readonly string[];
 }
 
-/** How long a call waits for the file system of a folder that its server is given. */
+/** How long a call waits for the file system of a folder of its server. */
 const bounds = fixed({ folderMs: 5_000 });
 
-/** The machine itself rather than files on it; `/run` holds the sockets of its services. */
+/** The machine itself rather than files on it; `/run` contains the sockets of its services. */
 const MACHINE = ["/proc", "/sys", "/dev", "/run"];
 
 /**
- * The declared folders, each looked at. Rejects with `config_invalid`, and every reason, where one must not be given to
- * any code.
+ * Checks the declared folders. Rejects with `config_invalid`, and every reason, if one must not be given to any code.
  */
 export async function openFolders(declared: readonly DeclaredFolder[], own: OwnPlaces): Promise<Folders> {
   const problems: string[] = [];
-  const real = new Map<string, string>();
+  const realPaths = new Map<string, string>();
   for (const { name, path, writable } of declared) {
     const refused = (why: string): void => void problems.push(`BERTH_FOLDERS, "${name}": ${path} ${why}`);
     const found = await realpath(path).catch((error: NodeJS.ErrnoException) => error);
@@ -124,33 +121,33 @@ export async function openFolders(declared: readonly DeclaredFolder[], own: OwnP
       continue;
     }
     if (!(await stat(found)).isDirectory()) refused("is not a folder");
-    const why = await refusalOf(found, writable, own);
+    const why = await rejectionReason(found, writable, own);
     if (why !== undefined) refused(why);
-    real.set(name, found);
+    realPaths.set(name, found);
   }
-  problems.push(...overlaps(declared, real));
+  problems.push(...overlaps(declared, realPaths));
   if (problems.length > 0) throw new BerthError("config_invalid", problems.join("; "));
-  return new Folders(declared, real);
+  return new Folders(declared, realPaths);
 }
 
-async function refusalOf(path: string, writable: boolean, own: OwnPlaces): Promise<string | undefined> {
+async function rejectionReason(path: string, writable: boolean, own: OwnPlaces): Promise<string | undefined> {
   if (path === sep) return "is the whole machine: declare the folder that is needed";
   for (const place of MACHINE) {
-    if (isWithin(place, path)) return `is in ${place}, which is the machine itself and no folder of files`;
+    if (isWithin(place, path)) return `is in ${place}, which is part of the machine itself, not a folder of files`;
   }
   const kernel = (await kernelMounts()).find((place) => isWithin(path, place) || isWithin(place, path));
-  if (kernel !== undefined) return `has ${kernel} in it, which is the machine itself and no folder of files`;
-  if (await holds(own.dataDir, path)) return "is in Berth's data folder (BERTH_DATA)";
-  if (await holds(path, own.dataDir)) return "holds Berth's data folder (BERTH_DATA)";
-  if (await holds(path, own.temporaryDir)) {
-    return "holds the folder for temporary files, where everything has some that Berth runs";
+  if (kernel !== undefined) return `contains ${kernel}, which is part of the machine itself, not a folder of files`;
+  if (await contains(own.dataDir, path)) return "is in Berth's data folder (BERTH_DATA)";
+  if (await contains(path, own.dataDir)) return "holds Berth's data folder (BERTH_DATA)";
+  if (await contains(path, own.temporaryDir)) {
+    return "holds the folder for temporary files, which all processes of Berth use";
   }
   for (const file of own.keyFiles) {
-    if (await holds(path, file)) return "holds a file with a key or a token of Berth's";
+    if (await contains(path, file)) return "holds a file with a key or a token of Berth's";
   }
   for (const place of writable ? own.programs : []) {
-    const isPart = (await holds(place, path)) || (await holds(path, place));
-    if (isPart) return "holds what Berth runs, or is part of it, and would be writable";
+    const isPart = (await contains(place, path)) || (await contains(path, place));
+    if (isPart) return "contains programs of Berth, or is part of them, and would be writable";
   }
   try {
     await access(path, constants.R_OK | constants.X_OK);
@@ -160,10 +157,9 @@ async function refusalOf(path: string, writable: boolean, own: OwnPlaces): Promi
   }
 }
 
-/** File systems that show the kernel. */
 const KERNEL = /^(?:bpf|cgroup2?|configfs|debugfs|devpts|devtmpfs|efivarfs|proc|pstore|securityfs|sysfs|tracefs)$/;
 
-/** The places where the kernel shows itself, wherever they are; none where there is no list of mounts. */
+/** The mount points of such file systems; none if there is no list of mounts. */
 async function kernelMounts(): Promise<string[]> {
   const mounts = await readFile("/proc/self/mountinfo", "utf8").catch(() => "");
   return mounts.split("\n").flatMap((line) => {
@@ -173,11 +169,11 @@ async function kernelMounts(): Promise<string[]> {
   });
 }
 
-/** A writer in the outer folder could put a link in the place of the inner one. */
-function overlaps(declared: readonly DeclaredFolder[], real: ReadonlyMap<string, string>): string[] {
+/** A writer in the outer folder could replace the inner one by a link. */
+function overlaps(declared: readonly DeclaredFolder[], realPaths: ReadonlyMap<string, string>): string[] {
   return declared.flatMap((outer) =>
     declared.flatMap((inner) => {
-      const [outside, inside] = [real.get(outer.name), real.get(inner.name)];
+      const [outside, inside] = [realPaths.get(outer.name), realPaths.get(inner.name)];
       if (outer === inner || !outer.writable || outside === undefined || inside === undefined) return [];
       if (outside === inside || !isWithin(outside, inside)) return [];
       return [`BERTH_FOLDERS, "${inner.name}": ${inner.path} is in the folder "${outer.name}", which is writable`];
@@ -185,21 +181,24 @@ function overlaps(declared: readonly DeclaredFolder[], real: ReadonlyMap<string,
   );
 }
 
-/** True also where one of them is mounted at several places; what is still to be made is where it would be. */
-async function holds(outer: string, inner: string): Promise<boolean> {
-  const is = await identityOf(outer);
+/**
+ * True even if one of them is mounted in several places; a path that does not exist yet counts where it would be
+ * created.
+ */
+async function contains(outer: string, inner: string): Promise<boolean> {
+  const outerId = await fileIdentity(outer);
   for (let place = await realPlace(inner); ; place = dirname(place)) {
-    if (is === undefined ? place === resolve(outer) : is === (await identityOf(place))) return true;
+    if (outerId === undefined ? place === resolve(outer) : outerId === (await fileIdentity(place))) return true;
     if (place === dirname(place)) return false;
   }
 }
 
-async function identityOf(place: string): Promise<string | undefined> {
-  const is = await stat(place).catch(() => undefined);
-  return is && `${is.dev}:${is.ino}`;
+async function fileIdentity(place: string): Promise<string | undefined> {
+  const stats = await stat(place).catch(() => undefined);
+  return stats && `${stats.dev}:${stats.ino}`;
 }
 
-/** The part of the path that there is, without links, and the rest. */
+/** The part of the path that exists, without links, and the rest. */
 async function realPlace(place: string): Promise<string> {
   const full = resolve(place);
   const found = await realpath(full).catch(() => undefined);
@@ -213,47 +212,45 @@ function isWithin(outer: string, inner: string): boolean {
 
 export class Folders {
   readonly #declared: ReadonlyMap<string, DeclaredFolder>;
-  /** The real paths as they were checked, by name. */
   readonly #real: ReadonlyMap<string, string>;
-  readonly #look: typeof lookAt;
-  /** By name. A file system that does not answer holds one thread for each of its folders, however many calls wait. */
-  readonly #looking = new Map<string, Promise<string | undefined>>();
+  readonly #identify: typeof identifyFolder;
+  /** By name. A file system that does not answer blocks one thread for each of its folders, however many calls wait. */
+  readonly #pending = new Map<string, Promise<string | undefined>>();
 
-  constructor(declared: readonly DeclaredFolder[], real: ReadonlyMap<string, string>, look = lookAt) {
+  constructor(declared: readonly DeclaredFolder[], real: ReadonlyMap<string, string>, identify = identifyFolder) {
     this.#declared = new Map(declared.map((folder) => [folder.name, folder]));
     this.#real = real;
-    this.#look = look;
+    this.#identify = identify;
   }
 
-  /** The reason why a tenant's server cannot have the folder; a folder of others is as one that there is not. */
+  /** Why a tenant's server cannot have the folder; a folder of other tenants looks undeclared. */
   problem(tenant: string, name: string): string | undefined {
     return this.#find(tenant, name) ? undefined : notDeclared(name);
   }
 
-  /** Rejects with a `FolderFault`. */
   async now(tenant: string, names: readonly string[]): Promise<FoldersNow> {
-    const looked = await Promise.all(
+    const resolved = await Promise.all(
       names.map(async (name): Promise<[HostFolder, string]> => {
         const folder = this.#find(tenant, name);
         const path = this.#real.get(name);
         if (!folder || path === undefined) throw new FolderFault(notDeclared(name), false);
-        const identity = await this.#identityOf(name, path);
+        const identity = await this.#identifyInTime(name, path);
         if (identity === undefined) throw new FolderFault(gone(name), true);
         return [{ name, path, writable: folder.writable }, `${name}=${identity}`];
       }),
     );
-    return { folders: looked.map(([folder]) => folder), version: looked.map(([, version]) => version).join() };
+    return { folders: resolved.map(([folder]) => folder), version: resolved.map(([, version]) => version).join() };
   }
 
-  async #identityOf(name: string, path: string): Promise<string | undefined> {
-    let looking = this.#looking.get(name);
-    if (!looking) {
-      looking = this.#look(path).finally(() => this.#looking.delete(name));
-      this.#looking.set(name, looking);
+  async #identifyInTime(name: string, path: string): Promise<string | undefined> {
+    let pending = this.#pending.get(name);
+    if (!pending) {
+      pending = this.#identify(path).finally(() => this.#pending.delete(name));
+      this.#pending.set(name, pending);
     }
     const answer = await within(
       bounds.folderMs,
-      looking.then((found) => ({ found })),
+      pending.then((found) => ({ found })),
     );
     if (!answer) throw new FolderFault(slow(name), true);
     return answer.found;
@@ -265,12 +262,12 @@ export class Folders {
   }
 }
 
-/** Tells the folder at a path from all others; undefined where there is none, or a link leads elsewhere. */
-async function lookAt(path: string): Promise<string | undefined> {
+/** Identifies the folder at a path; undefined if there is none, or a link leads elsewhere. */
+async function identifyFolder(path: string): Promise<string | undefined> {
   try {
     if ((await realpath(path)) !== path) return undefined;
-    const is = await stat(path);
-    return is.isDirectory() ? `${is.dev}:${is.ino}` : undefined;
+    const stats = await stat(path);
+    return stats.isDirectory() ? `${stats.dev}:${stats.ino}` : undefined;
   } catch {
     return undefined;
   }
@@ -281,7 +278,7 @@ export const noFolders = new Folders([], new Map());
 function notDeclared(name: string): string {
   return (
     `The operator has not declared a folder "${name}" for this tenant: ` +
-    'add it to BERTH_FOLDERS and start Berth again, or take it out of "folders" in the entry in mcps'
+    'add it to BERTH_FOLDERS and start Berth again, or remove it from "folders" in the entry in mcps'
   );
 }
 

@@ -8,7 +8,6 @@ import type { Limits } from "../limits/limits.ts";
 import { PACKAGES, type PackageSet } from "../packages/package-set.ts";
 import type { AskedNames } from "../store/store.ts";
 import { givesOther } from "./calls/granted.ts";
-import { approveUpstream, followRemembered } from "./catalog/approved.ts";
 import type { LoadDependencies } from "./catalog/build-catalog.ts";
 import { CatalogCache } from "./catalog/catalog-cache.ts";
 import { packageSetOf } from "./catalog/compile-once.ts";
@@ -255,23 +254,24 @@ class StoreHost implements Host, PortHost {
   };
 
   readonly approveUpstream: Host["approveUpstream"] = async (tenant, server, approval) => {
-    const { store, upstreams, writable } = this.#dependencies;
+    const { store, upstreams, approvals, writable } = this.#dependencies;
     const entry = this.#listed(tenant, server)?.entry;
     // A person may have seen the change through another process.
     if (entry?.upstream !== undefined && !upstreams?.find(tenant, server, entry)) await this.#learn(tenant, server);
     const hosted = entry && upstreams?.find(tenant, server, entry);
     if (!hosted) throw new BerthError("server_not_found", `"${server}" is not a running upstream`);
     if (!writable) throw new BerthError("read_only");
-    await approveUpstream(store, tenant, server, hosted, approval);
+    if (!approvals) throw new BerthError("not_found", 'this Berth does not have the feature "drift"');
+    await approvals.approve(store, tenant, server, hosted, approval);
     this.#forget(tenant, server);
     await this.#learn(tenant, server);
   };
 
   readonly upstreamJudged = async (tenant: string, server: string): Promise<void> => {
-    const { store, upstreams } = this.#dependencies;
+    const { store, upstreams, approvals } = this.#dependencies;
     const entry = this.#listed(tenant, server)?.entry;
     const hosted = entry && upstreams?.find(tenant, server, entry);
-    if (!hosted || !(await followRemembered(store, tenant, server, hosted))) return;
+    if (!hosted || !(await approvals?.follow(store, tenant, server, hosted))) return;
     this.#forget(tenant, server);
     await this.#learn(tenant, server);
   };

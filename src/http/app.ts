@@ -1,6 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import express from "express";
 import type { ErrorRequestHandler, RequestHandler } from "express";
+import type { Audit } from "../audit/audit.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { Tenancy } from "../host/serving/tenancy.ts";
 import { tellable } from "../lib/error-mapping.ts";
@@ -24,7 +25,6 @@ import { answerPreflight } from "./cors.ts";
 import type { Figure } from "./feature-routes.ts";
 import { MCP_PATH } from "./mcp-path.ts";
 import type { OpenStreams } from "./open-streams.ts";
-import { auditPage } from "./pages/audit.ts";
 import { cidPage } from "./pages/cid.ts";
 import { sendErrorPage, wantsPage, type ErrorOptions } from "./pages/error.ts";
 import { mcpPage } from "./pages/mcp.ts";
@@ -33,7 +33,6 @@ import { newServerPage } from "./pages/new-server.ts";
 import { packagesPage } from "./pages/packages.ts";
 import { createPages } from "./pages/pages.ts";
 import { pathsOf } from "./pages/parts/paths.ts";
-import { secretsPage } from "./pages/secrets.ts";
 import { serverPage, serversPage } from "./pages/servers.ts";
 import { variablePage, variablesPage } from "./pages/variables.ts";
 import type { OriginOf } from "./public-origin.ts";
@@ -45,14 +44,12 @@ import { sayWhenToRetry } from "./write-answer.ts";
 
 /** Every page of the core but those of errors and of signing in: each is a file in `pages/`, with its template in `views/pages/`. */
 const allPages = [
-  auditPage,
   cidPage,
   mcpPage,
   metaPage,
   // Before the page of a server of that name.
   newServerPage,
   packagesPage,
-  secretsPage,
   serverPage,
   serversPage,
   variablePage,
@@ -62,6 +59,7 @@ const allPages = [
 /** The parts of the service that HTTP serves. */
 export interface AppParts extends Omit<ApiOptions, "bodies" | "checks"> {
   readonly checks: ServersRouteOptions["checks"] & ApiOptions["checks"];
+  readonly audit: Audit;
   readonly tenancy: Tenancy;
   readonly cluster: Pick<Cluster, "others">;
   /** The isolation of guest code, for pages to show. */
@@ -90,8 +88,9 @@ export function createApp(options: AppOptions): Route {
   const sections = options.features.flatMap(({ sections = [] }) => sections);
   const setups = options.features.flatMap(({ setups = [] }) => setups);
   const calls = options.features.find((each) => each.calls)?.calls;
+  const secrets = options.features.find((each) => each.secrets)?.secrets;
   const pages = createPages(assets, options.writable, sections);
-  const parts = { ...options, pages, setups, calls };
+  const parts = { ...options, pages, setups, calls, secrets };
   app.disable("x-powered-by");
   app.use((request, response, next) => {
     const { failure, trace } = contextOf(response);

@@ -1,8 +1,15 @@
 import type { Router } from "express";
+import type { Cluster } from "../cluster/cluster.ts";
+import type { Errands } from "../cluster/errands.ts";
 import type { Contract, ToolContract } from "../contract/contract.ts";
+import type { Host } from "../host/host.ts";
+import type { Tenancy } from "../host/serving/tenancy.ts";
+import type { Limits } from "../limits/limits.ts";
 import type { Bodies } from "./body.ts";
+import type { McpRouteOptions } from "./mcp-route.ts";
 import type { Page, Pages, Section } from "./pages/pages.ts";
 import type { ClientAccess } from "./pages/parts/credentials.ts";
+import type { Route } from "./request-pipeline.ts";
 import type { PageRoute, RoutedContext } from "./routed.ts";
 
 /** The contributions of a feature to the API and the pages. */
@@ -15,6 +22,23 @@ export interface FeatureRoutes {
   readonly setups?: SetupsFor;
   /** Retained calls, for the page of their server. */
   readonly calls?: CallViews;
+  /** URLs below `/mcp` for MCP clients, matched before those of the core. */
+  readonly mcpRoute?: (kit: McpRouteKit) => Route;
+  /** The names that the form of an entry suggests. */
+  readonly secrets?: SecretNames;
+}
+
+export interface SecretNames {
+  /** Sorted by name; `set` is undefined for one without a value. */
+  list(tenant: string): Promise<readonly { readonly name: string; readonly set: object | undefined }[]>;
+}
+
+export interface McpRouteKit extends McpRouteOptions {
+  readonly host: Host;
+  readonly tenancy: Pick<Tenancy, "onEnd">;
+  readonly cluster: Pick<Cluster, "id">;
+  readonly errands: Pick<Errands, "on" | "send">;
+  readonly limits: Limits;
 }
 
 export interface CallViews {

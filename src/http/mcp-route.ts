@@ -31,11 +31,9 @@ export interface McpRouteOptions {
  */
 export class McpRoute implements Route {
   readonly #options: McpRouteOptions;
-  readonly #sse: Pick<Route, "match">;
 
-  constructor(options: McpRouteOptions, sse: Pick<Route, "match">) {
+  constructor(options: McpRouteOptions) {
     this.#options = options;
-    this.#sse = sse;
   }
 
   match(context: RequestContext): ReturnType<Route["match"]> {
@@ -43,10 +41,7 @@ export class McpRoute implements Route {
     const answer = method === "GET" && !readAccept(headers.accept).events ? undefined : this.#handlers[method!];
     const path = answer && MCP_PATH.exec(url);
     if (!answer || !path) return undefined;
-    const [, name] = path;
-    // `/mcp/sse` is the SSE endpoint of all servers, or a server of that name.
-    if (SSE_NAMES.has(name) && this.#sse.match(context)) return undefined;
-    return { isForClients: true, name, answer };
+    return { isForClients: true, name: path[1], answer };
   }
 
   fail(context: RequestContext, error: unknown): void {
@@ -116,8 +111,6 @@ export class McpRoute implements Route {
     writeAnswer(context, answer);
   }
 }
-
-const SSE_NAMES: ReadonlySet<string | undefined> = new Set(["sse", "messages"]);
 
 type Handler = (context: RequestContext, name: string | undefined) => Promise<void>;
 

@@ -22,7 +22,6 @@ import { OpenStreams } from "./open-streams.ts";
 import { createOriginOf } from "./public-origin.ts";
 import type { RequestContext } from "./request-context.ts";
 import { createGuard, createLocate, RequestLimits, RequestPipeline, type PipelineSteps } from "./request-pipeline.ts";
-import { createSseRoute } from "./sse-route.ts";
 import { Unread } from "./unread.ts";
 
 /** A quiet connection is probed after this time. */
@@ -121,7 +120,7 @@ function createSteps(options: HttpOptions): PipelineSteps {
   });
   access.onRevoked((principalId) => streams.cut(principalId));
   const parts = { ...options, challenge, streams, bodies };
-  const sse = createSseRoute(parts);
+  const added = options.features.flatMap(({ mcpRoute }) => mcpRoute?.(parts) ?? []);
   const { required } = access;
   return {
     ...options,
@@ -134,7 +133,7 @@ function createSteps(options: HttpOptions): PipelineSteps {
       isProxied,
     }),
     authenticate: createAuthenticate(access, resources, options.signIns),
-    routes: [new McpRoute(parts, sse), sse, createApp({ ...parts, isProxied, resources, originOf })],
+    routes: [...added, new McpRoute(parts), createApp({ ...parts, isProxied, resources, originOf })],
   };
 }
 

@@ -4,33 +4,33 @@ import { ENTRY_NESTING_MAX, isDeeper, soundObject } from "../lib/json.ts";
 import { compareText, prettyJson } from "../lib/pretty-json.ts";
 import { ifSound } from "../store/if-sound.ts";
 import type { Store, NameKind, NameMove } from "../store/store.ts";
-import { APPLIED, beliefIn, compiledHere, isBelieved } from "./claimed.ts";
+import { APPLIED, trustRecord, compiledHere, isTrusted } from "./claimed.ts";
 import type { Image, Manifest, ServerRecord } from "./image.ts";
 import { parseManifest } from "./read.ts";
 
-/** The effect of applying an image on a tenant's names. */
+/** The effect of an image on a tenant's names. */
 export interface ApplyReport {
   /** The image that is applied now. */
   readonly image: Cid;
-  /** False when this image was applied last, and nothing was examined. */
+  /** False if this image was applied last, and nothing was examined. */
   readonly applied: boolean;
-  /** Names that followed the image. */
+  /** Names that were updated to the image. */
   readonly changed: readonly NameReport[];
-  /** Names that were edited here and keep the edit, even if the image changed them too. */
+  /** Names that were edited here and keep the edit, even if the image changed them as well. */
   readonly kept: readonly NameReport[];
 }
 
 interface ApplyOptions {
-  /** The image's compiled results count for this tenant; otherwise definitions are compiled again when needed. */
+  /** The image's compiled results are trusted for this tenant; otherwise definitions are compiled again when needed. */
   readonly believesCompiled: boolean;
-  /** Where another image was applied, that one stays. */
+  /** If another image was applied, that one stays. */
   readonly onlyFirst?: boolean;
 }
 
 const ATTEMPTS = 5;
 
 /**
- * Brings a tenant's names to an image, in one transaction: names that nobody edited follow it, edited ones stay and are
+ * Updates a tenant's names to an image, in one transaction: unedited names follow the image, edited ones stay and are
  * reported. The variable `mcps` is merged entry by entry. If the image was applied last, this costs two look-ups.
  */
 export async function applyImage(
@@ -43,9 +43,9 @@ export async function applyImage(
     try {
       return await applyOnce(store, tenant, image, options);
     } catch (error) {
-      // A person edited in between: their edit is read and merged too.
-      const moved = error instanceof BerthError && error.code === "name_conflict";
-      if (!moved || attempt === ATTEMPTS) throw error;
+      // A user edited in the meantime: that edit is read and merged as well.
+      const isConflict = error instanceof BerthError && error.code === "name_conflict";
+      if (!isConflict || attempt === ATTEMPTS) throw error;
     }
   }
 }
@@ -59,19 +59,19 @@ async function applyOnce(
   const last = await store.name(tenant, "image", APPLIED);
   if (last && last.cid !== image.cid && onlyFirst) return { image: last.cid, applied: false, changed: [], kept: [] };
   if (last?.cid === image.cid) {
-    if (believesCompiled && !(await isBelieved(store, tenant, image.cid))) {
-      // It was applied elsewhere, and came with a tenant's file.
+    if (believesCompiled && !(await isTrusted(store, tenant, image.cid))) {
+      // It was applied elsewhere, and imported with a tenant's file.
       await store.change(tenant, {
         by: "image",
-        put: claimsOf(image, undefined),
-        derived: [beliefIn(tenant, image.cid)],
+        put: newClaims(image, undefined),
+        derived: [trustRecord(tenant, image.cid)],
       });
     }
     return { image: image.cid, applied: false, changed: [], kept: [] };
   }
 
   const base = last && (await readManifest(store, tenant, last.cid));
-  const plan: NamesPlan = { store, tenant, base, image, put: contentOf(image, base), set: [], names: [] };
+  const plan: NamesPlan = { store, tenant, base, image, put: newContent(image, base), set: [], names: [] };
   await planServers(plan);
   await planVariables(plan);
 
@@ -80,10 +80,10 @@ async function applyOnce(
   plan.set.push({ kind: "image", name: APPLIED, cid: manifest.cid, expected: last?.cid ?? null });
 
   if (believesCompiled) {
-    const isBaseBelieved = last !== undefined && (await isBelieved(store, tenant, last.cid));
-    plan.put.push(...claimsOf(image, isBaseBelieved ? base : undefined));
+    const isBaseBelieved = last !== undefined && (await isTrusted(store, tenant, last.cid));
+    plan.put.push(...newClaims(image, isBaseBelieved ? base : undefined));
   }
-  const derived = believesCompiled ? [beliefIn(tenant, image.cid)] : [];
+  const derived = believesCompiled ? [trustRecord(tenant, image.cid)] : [];
   await store.change(tenant, { by: "image", put: plan.put, set: plan.set, derived });
   const isKept = ({ outcome }: NameReport): boolean => outcome === "kept" || outcome === "conflict";
   return {
@@ -94,33 +94,33 @@ async function applyOnce(
   };
 }
 
-/** Undefined where it went bad on the disk: then everything counts as edited here, and stays. */
+/** Undefined if it was damaged on the disk: then everything counts as edited here, and stays. */
 async function readManifest(store: Store, tenant: string, cid: Cid): Promise<Manifest | undefined> {
   const bytes = await ifSound(store.content(tenant, cid));
   return bytes && parseManifest(bytes, cid);
 }
 
-/** The content that the last image did not bring. */
-function contentOf(image: Image, base: Manifest | undefined): Block[] {
-  const held = new Set(base?.content);
-  return image.manifest.content.filter((cid) => !held.has(cid)).map((cid) => ({ cid, bytes: image.content(cid) }));
+/** The content that the last image did not include. */
+function newContent(image: Image, base: Manifest | undefined): Block[] {
+  const existing = new Set(base?.content);
+  return image.manifest.content.filter((cid) => !existing.has(cid)).map((cid) => ({ cid, bytes: image.content(cid) }));
 }
 
-/** The results that the last image did not claim, with their bundles. Damaged ones are compiled when needed. */
-function claimsOf(image: Image, base: Manifest | undefined): Block[] {
-  const held = new Map(Object.entries(base?.derived ?? {}));
+/** The results that the last image did not claim, with their bundles. Leaves out damaged ones. */
+function newClaims(image: Image, base: Manifest | undefined): Block[] {
+  const claimed = new Map(Object.entries(base?.derived ?? {}));
   return Object.entries(image.manifest.derived).flatMap(([key, cid]) => {
-    if (held.get(key) === cid) return [];
-    const result = soundContent(image, cid);
+    if (claimed.get(key) === cid) return [];
+    const result = readIntact(image, cid);
     const compiled = result && compiledHere(result.bytes);
     if (!compiled) return [];
     if (compiled.bundle === null) return [result];
-    const bundle = soundContent(image, compiled.bundle);
+    const bundle = readIntact(image, compiled.bundle);
     return bundle ? [result, bundle] : [];
   });
 }
 
-function soundContent(image: Image, cid: Cid): Block | undefined {
+function readIntact(image: Image, cid: Cid): Block | undefined {
   try {
     return { cid, bytes: image.content(cid) };
   } catch (error) {
@@ -129,7 +129,7 @@ function soundContent(image: Image, cid: Cid): Block | undefined {
   }
 }
 
-/** The changes that an image makes to the names of a tenant, merged three ways: applied last, stored now, new. */
+/** The changes of an image to the names of a tenant, merged three ways: applied last, stored now, new. */
 interface NamesPlan {
   readonly store: Store;
   readonly tenant: string;
@@ -146,18 +146,18 @@ interface NameReport {
   readonly name: string;
   /** The entry of the variable `mcps` that was changed. */
   readonly entry?: string;
-  /** `kept`: edited here, and the image did not change it. `conflict`: both changed it, and the edit stands. */
+  /** `kept`: edited here, and the image did not change it. `conflict`: both changed it, and the edit stays. */
   readonly outcome: "added" | "updated" | "removed" | "kept" | "conflict";
   readonly message?: string;
 }
 
 async function planServers(plan: NamesPlan): Promise<void> {
-  const blockOf = ({ definition_cid: definition, enabled }: Manifest["servers"][number]): Block => {
+  const toBlock = ({ definition_cid: definition, enabled }: Manifest["servers"][number]): Block => {
     const record: ServerRecord = { definition, enabled };
     return jsonBlock(record);
   };
-  const theirs = new Map(plan.image.manifest.servers.map((server) => [server.name, blockOf(server)]));
-  const before = new Map(plan.base?.servers.map((server) => [server.name, blockOf(server).cid]));
+  const theirs = new Map(plan.image.manifest.servers.map((server) => [server.name, toBlock(server)]));
+  const before = new Map(plan.base?.servers.map((server) => [server.name, toBlock(server).cid]));
   const mine = await cidsByName(plan, "server");
   plan.put.push(...theirs.values());
   for (const name of allNames(theirs, before, mine)) {
@@ -166,25 +166,25 @@ async function planServers(plan: NamesPlan): Promise<void> {
 }
 
 async function planVariables(plan: NamesPlan): Promise<void> {
-  const cidsOf = (manifest: Manifest | undefined) => {
+  const listCids = (manifest: Manifest | undefined) => {
     const enabled = manifest?.variables.filter((variable) => variable.enabled) ?? [];
     return new Map(enabled.map(({ name, definition_cid: cid }) => [name, cid]));
   };
-  const theirs = cidsOf(plan.image.manifest);
-  const before = cidsOf(plan.base);
+  const theirs = listCids(plan.image.manifest);
+  const before = listCids(plan.base);
   const mine = await cidsByName(plan, "variable");
   for (const name of allNames(theirs, before, mine)) {
-    const [base, here, there] = [before.get(name), mine.get(name), theirs.get(name)];
-    const { outcome } = mergeThreeWays(base, here, there, Object.is);
-    if (name === "mcps" && outcome === "conflict" && here !== undefined && there !== undefined) {
-      await planMcps(plan, { base, mine: here, theirs: there });
+    const [base, current, incoming] = [before.get(name), mine.get(name), theirs.get(name)];
+    const { outcome } = mergeThreeWays(base, current, incoming, Object.is);
+    if (name === "mcps" && outcome === "conflict" && current !== undefined && incoming !== undefined) {
+      await planMcps(plan, { base, mine: current, theirs: incoming });
     } else {
-      planName(plan, { kind: "variable", name }, base, here, there);
+      planName(plan, { kind: "variable", name }, base, current, incoming);
     }
   }
 }
 
-/** Both sides changed the configuration: each entry has the value of the side that changed it. */
+/** Both sides changed the configuration: each entry gets the value of the side that changed it. */
 async function planMcps(
   plan: NamesPlan,
   { base, mine, theirs }: { base: Cid | undefined; mine: Cid; theirs: Cid },
@@ -214,7 +214,7 @@ function planName(
 ): void {
   const merge = mergeThreeWays(base, mine, theirs, Object.is);
   const { outcome } = merge;
-  // A name that no image ever had belongs to a person, and the image leaves it alone.
+  // A name that was in no image belongs to a user, and the image leaves it alone.
   if (outcome === "same" || (base === undefined && theirs === undefined)) return;
   if (outcome === "conflict") {
     plan.names.push({ kind, name, outcome, message: conflictMessage(`The ${kind} "${name}"`, mine, theirs) });
@@ -225,10 +225,10 @@ function planName(
   plan.set.push({ kind, name, cid: "value" in merge ? merge.value : null, expected: mine ?? null });
 }
 
-function conflictMessage(what: string, mine: Cid | undefined, theirs: Cid | undefined): string {
-  if (theirs === undefined) return `${what} is no longer in the image, but was edited here: the edit is kept`;
-  if (mine === undefined) return `${what} was removed here and changed by the image: it stays removed`;
-  return `${what} was changed here and by the image: the edit is kept; the image has ${theirs}`;
+function conflictMessage(subject: string, mine: Cid | undefined, theirs: Cid | undefined): string {
+  if (theirs === undefined) return `${subject} is no longer in the image, but was edited here: the edit is kept`;
+  if (mine === undefined) return `${subject} was removed here and changed by the image: it stays removed`;
+  return `${subject} was changed here and by the image: the edit is kept; the image has ${theirs}`;
 }
 
 async function cidsByName({ store, tenant }: NamesPlan, kind: NameKind): Promise<Map<string, Cid>> {
@@ -240,29 +240,29 @@ function allNames(...maps: readonly ReadonlyMap<string, unknown>[]): string[] {
 }
 
 interface McpsMerge {
-  /** The new value of the variable; undefined where the current one cannot be merged and stays. */
+  /** The new value of the variable; undefined if the current one cannot be merged and stays. */
   readonly value?: Block;
   readonly entries: readonly EntryReport[];
 }
 
-/** `entry` is absent when it is about the whole variable. */
+/** `entry` is absent if the report is about the whole variable. */
 type EntryReport = Pick<NameReport, "entry" | "outcome" | "message">;
 
 /**
- * Merges two changed values of the variable `mcps` entry by entry, so that an edit of one server does not keep a
- * new one out. A value may be the CID of the configuration; `read` resolves it.
+ * Merges two changed values of the variable `mcps` entry by entry, so that an edit of one server does not block a new
+ * one. A value may be the CID of the configuration; `read` resolves it.
  */
 export async function mergeMcps(sides: {
-  /** Undefined when no image has been applied yet. */
+  /** Undefined if no image has been applied yet. */
   base: Uint8Array | undefined;
   mine: Uint8Array | undefined;
   theirs: Uint8Array;
   read: (cid: Cid) => Promise<Uint8Array | undefined>;
 }): Promise<McpsMerge> {
   const [base, mine, theirs] = [
-    sides.base ? await entriesOf(sides.base, sides.read) : new Map<string, unknown>(),
-    await entriesOf(sides.mine, sides.read),
-    await entriesOf(sides.theirs, sides.read),
+    sides.base ? await readEntries(sides.base, sides.read) : new Map<string, unknown>(),
+    await readEntries(sides.mine, sides.read),
+    await readEntries(sides.theirs, sides.read),
   ];
   if (!base || !mine || !theirs) {
     const message = "The current variable mcps is not an object of servers, so the image's changes are left out";
@@ -270,8 +270,8 @@ export async function mergeMcps(sides: {
   }
   const deep = [...base, ...mine, ...theirs].find(([, entry]) => isDeeper(entry, ENTRY_NESTING_MAX));
   if (deep) {
-    const why = `its entry "${deep[0]}" here or there nests more than ${ENTRY_NESTING_MAX} levels deep`;
-    const message = `The image's changes of the variable mcps are left out, since ${why}; flatten it`;
+    const reason = `its entry "${deep[0]}" , here or in the image, nests more than ${ENTRY_NESTING_MAX} levels deep`;
+    const message = `The image's changes of the variable mcps are left out, because ${reason}; flatten it`;
     return { entries: [{ outcome: "conflict", message }] };
   }
 
@@ -283,15 +283,15 @@ export async function mergeMcps(sides: {
     if (outcome === "same") continue;
     if ("value" in merge) merged.set(entry, merge.value);
     if (outcome === "removed") merged.delete(entry);
-    const ownEntry = !base.has(entry) && !theirs.has(entry);
-    if (ownEntry) continue;
+    const isOwnEntry = !base.has(entry) && !theirs.has(entry);
+    if (isOwnEntry) continue;
     const message = `The entry "${entry}" of mcps was changed here and by the image: the edit is kept`;
     reports.push({ entry, outcome, ...(outcome === "conflict" && { message }) });
   }
   return { value: rawBlock(prettyJson(Object.fromEntries(merged))), entries: reports };
 }
 
-async function entriesOf(
+async function readEntries(
   bytes: Uint8Array | undefined,
   read: (cid: Cid) => Promise<Uint8Array | undefined>,
 ): Promise<Map<string, unknown> | undefined> {
@@ -299,7 +299,7 @@ async function entriesOf(
   const text = new TextDecoder().decode(bytes).trim();
   if (isCid(text)) {
     const referred = await read(text);
-    return referred && !isCid(new TextDecoder().decode(referred).trim()) ? entriesOf(referred, read) : undefined;
+    return referred && !isCid(new TextDecoder().decode(referred).trim()) ? readEntries(referred, read) : undefined;
   }
   const value = soundObject(text);
   return value && new Map(Object.entries(value));
@@ -311,9 +311,9 @@ function isSameJson(a: unknown, b: unknown): boolean {
 }
 
 /**
- * The three-way rule for one thing that an image and a person may both change. `base` is what the last applied image
- * said, `mine` the current state, `theirs` the new image; `undefined` is absence. A person's edit is never lost: the
- * new image counts only where the last image's state is unedited.
+ * The three-way rule for a value that both an image and a user may change. `base` is the value in the last applied
+ * image, `mine` the current one, `theirs` that of the new image; `undefined` is absence. A user's edit is never lost:
+ * the new image counts only if the value of the last image is unedited.
  */
 type Merge<T> =
   | { readonly outcome: "same" | "kept" | "conflict" }

@@ -8,56 +8,54 @@ import { parseManifest } from "./read.ts";
 
 /**
  * A boot image claims what was compiled from its sources, and nothing proves a claim. So a claim counts only for the
- * tenant that the image was applied to, where nothing was compiled here, and as long as no other image is applied.
- * Results and bundles are content of that tenant, under no key that another tenant could ask for; the manifest lists
- * which is whose.
+ * tenant to which the image was applied, if nothing was compiled here, and as long as no other image is applied.
+ * Results and bundles are content of that tenant, under no key that another tenant could request; the manifest maps
+ * keys to results.
  */
 
-/** The name under which a store remembers the manifest that was applied last. */
+/** The name under which a store records the manifest that was applied last. */
 export const APPLIED = "applied";
 
 /** Finds the compiled result that an image claims for a key. */
 export type ClaimLookup = (store: Store, tenant: string, key: string) => Promise<CompiledResult | undefined>;
 
-/** Records that the image's claims may be trusted for the tenant: a name alone can also come with a tenant's file. */
-export function beliefIn(tenant: string, image: Cid): DerivedEntry {
+/** Records that the image's claims are trusted for the tenant: a name alone could also come from a tenant's file. */
+export function trustRecord(tenant: string, image: Cid): DerivedEntry {
   return { key: `believed-image:${tenant}:${image}`, block: rawBlock(image), madeOf: image };
 }
 
-export async function isBelieved(store: Store, tenant: string, image: Cid): Promise<boolean> {
-  const { key, block } = beliefIn(tenant, image);
+export async function isTrusted(store: Store, tenant: string, image: Cid): Promise<boolean> {
+  const { key, block } = trustRecord(tenant, image);
   const bytes = await ifSound(store.derived(key));
   return bytes !== undefined && matches(block.cid, bytes);
 }
 
-/** Looks in the image that was applied last, for what is served now. */
+/** Looks in the image that was applied last, for what is currently served. */
 export const claimedNow: ClaimLookup = async (store, tenant, key) => {
   const applied = await store.name(tenant, "image", APPLIED);
-  if (!applied || !(await isBelieved(store, tenant, applied.cid))) return undefined;
-  const results = await resultsOf(store, tenant, applied.cid);
-  return results && claimIn(results, store, tenant, key);
+  if (!applied || !(await isTrusted(store, tenant, applied.cid))) return undefined;
+  const results = await readResults(store, tenant, applied.cid);
+  return results && findClaim(results, store, tenant, key);
 };
 
-/**
- * Looks in the latest image that has a claim, for releases of earlier images, which are compared with what they were.
- */
+/** Looks in the latest image that has a claim, for releases of earlier images. */
 export const claimedEver: ClaimLookup = async (store, tenant, key) => {
   const images = await store.history(tenant, "image", APPLIED);
   for (const image of new Set(images.map(({ cid }) => cid))) {
-    if (image === null || !(await isBelieved(store, tenant, image))) continue;
+    if (image === null || !(await isTrusted(store, tenant, image))) continue;
     const bytes = await ifSound(store.content(tenant, image));
-    // Most manifests do not name the key, and a manifest may be long.
+    // Most manifests do not contain the key, and parsing a long one takes time.
     if (!bytes || !Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).includes(key)) continue;
-    const result = await claimIn(parseManifest(bytes, image).derived, store, tenant, key);
+    const result = await findClaim(parseManifest(bytes, image).derived, store, tenant, key);
     if (result) return result;
   }
   return undefined;
 };
 
-/** Cached, since every server that is loaded asks for the same image. */
+/** Cached, because every server that is loaded asks for the same image. */
 let latest: { readonly image: Cid; readonly results: Manifest["derived"] } | undefined;
 
-async function resultsOf(store: Store, tenant: string, image: Cid): Promise<Manifest["derived"] | undefined> {
+async function readResults(store: Store, tenant: string, image: Cid): Promise<Manifest["derived"] | undefined> {
   if (latest?.image === image) return latest.results;
   const bytes = await ifSound(store.content(tenant, image));
   if (!bytes) return undefined;
@@ -65,7 +63,7 @@ async function resultsOf(store: Store, tenant: string, image: Cid): Promise<Mani
   return latest.results;
 }
 
-async function claimIn(
+async function findClaim(
   results: Manifest["derived"],
   store: Store,
   tenant: string,
@@ -76,7 +74,7 @@ async function claimIn(
   return bytes && compiledHere(bytes);
 }
 
-/** Undefined for an invalid result, or one that another version of Berth made. */
+/** Undefined for an invalid result, or one of another version of Berth. */
 export function compiledHere(bytes: Uint8Array): CompiledResult | undefined {
   try {
     return readCompiled(bytes);

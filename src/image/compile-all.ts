@@ -22,21 +22,21 @@ export interface Job {
   readonly definition: GatheredDefinition;
 }
 
-/** A job's result, as an image keeps it. */
+/** A job's result, as an image stores it. */
 export interface CompileResult {
   readonly key: string;
   readonly result: Block;
   readonly bundle: Block | undefined;
-  /** The definition is not at fault: another try may give another result. */
-  readonly isPassing?: boolean;
-  /** Compiled now, to what does not load. */
+  /** The definition is not at fault: a retry may give another result. */
+  readonly isTransient?: boolean;
+  /** It was compiled now, and does not load. */
   readonly isUnloadable?: boolean;
 }
 
 export interface CompileProgress {
   readonly done: number;
   readonly total: number;
-  /** The last item that was worked on. */
+  /** The last item that was processed. */
   readonly name: string;
 }
 
@@ -44,10 +44,7 @@ export interface CompileProgress {
 const JOBS_PER_COMPILER = 25;
 const COMPILERS_MAX = 4;
 
-/**
- * The result of every job, compiled or taken from the last image; jobs with the same key share one. Problems with
- * definitions go to `problems`, as errors where a definition cannot serve at all.
- */
+/** The results of all jobs, compiled or taken from the last image. A definition that cannot serve is an error. */
 export async function compileAll(
   jobs: readonly Job[],
   { compiling, earlier, problems, onProgress, load, tarballs, toolErrors = false }: CompileOptions,
@@ -59,11 +56,11 @@ export async function compileAll(
     byKey.set(key, [...(byKey.get(key) ?? []), job]);
   }
 
-  const found = new Map<string, CompileResult>();
+  const resultsByKey = new Map<string, CompileResult>();
   const missing: string[] = [];
   for (const key of byKey.keys()) {
     const result = earlier(key);
-    if (result) found.set(key, result);
+    if (result) resultsByKey.set(key, result);
     else missing.push(key);
   }
 
@@ -71,50 +68,50 @@ export async function compileAll(
   const tryToLoad = async (key: string, bundle: Block | undefined): Promise<void> => {
     const { entry, language } = await byKey.get(key)![0]!.definition.source(byKey.get(key)![0]!.reference.server);
     if (!load || !bundle || language !== "typescript") return;
-    // Servers of one definition are tried together.
+    // Servers with the same definition are tried together.
     const entries = byKey.get(key)!.map(({ reference }) => reference.entry?.value ?? {});
     const problem = await load(entry, bundle.bytes, entries);
     if (problem?.severity !== "error") return;
     unloadable.set(key, problem);
-    found.set(key, { ...found.get(key)!, isUnloadable: true });
+    resultsByKey.set(key, { ...resultsByKey.get(key)!, isUnloadable: true });
   };
 
   let done = 0;
-  const tell = (key: string): void => {
+  const reportProgress = (key: string): void => {
     onProgress?.({ done, total: missing.length, name: byKey.get(key)![0]!.definition.entry });
   };
-  if (missing.length > 0) tell(missing[0]!);
-  const waiting = missing.toReversed();
-  const compileWaiting = async (): Promise<void> => {
+  if (missing.length > 0) reportProgress(missing[0]!);
+  const pending = missing.toReversed();
+  const compilePending = async (): Promise<void> => {
     const compiler = await compiling.open();
     try {
-      for (let key = waiting.pop(); key !== undefined; key = waiting.pop()) {
+      for (let key = pending.pop(); key !== undefined; key = pending.pop()) {
         const result = await compileOne(
           key,
           byKey.get(key)![0]!,
           compiler,
-          async (cid) => tarballs?.find((each) => each.cid === cid)?.bytes,
+          async (cid) => tarballs?.find((tarball) => tarball.cid === cid)?.bytes,
         );
-        found.set(key, result);
+        resultsByKey.set(key, result);
         await tryToLoad(key, result.bundle);
         done++;
-        tell(key);
+        reportProgress(key);
       }
     } finally {
       await compiler.close();
     }
   };
   const compilers = Math.min(Math.ceil(missing.length / JOBS_PER_COMPILER), COMPILERS_MAX, availableParallelism());
-  await Promise.all(Array.from({ length: compilers }, compileWaiting));
+  await Promise.all(Array.from({ length: compilers }, compilePending));
 
   const results = new Map<Job, CompileResult>();
-  for (const [key, sharing] of byKey) {
-    const result = found.get(key)!;
-    for (const job of sharing) {
+  for (const [key, jobsOfKey] of byKey) {
+    const result = resultsByKey.get(key)!;
+    for (const job of jobsOfKey) {
       results.set(job, result);
-      problems.push(...problemsOf(job, result, toolErrors));
+      problems.push(...listProblems(job, result, toolErrors));
       const problem = unloadable.get(key);
-      if (problem) problems.push(inSources(problem, job.definition));
+      if (problem) problems.push(locateInSources(problem, job.definition));
     }
   }
   return { results, compiled: missing.length };
@@ -128,13 +125,13 @@ interface CompileOptions {
   readonly load?: Load | undefined;
   /** The tarballs of the packages that definitions reach. */
   readonly tarballs?: readonly Block[] | undefined;
-  /** A fault that keeps a tool from being offered is an error, also where the others of its definition serve. */
+  /** A fault that prevents a tool from being offered is an error, even if other tools of its definition serve. */
   readonly toolErrors?: boolean | undefined;
 }
 
 /**
- * Resolves with the problem that keeps a bundle from loading; undefined where there is none, or nobody can tell.
- * `entries` of servers that have it, as written, without the fields that name files.
+ * Resolves with the problem that prevents a bundle from loading; undefined if there is none, or if it cannot be
+ * determined. `entries` are those of the servers that have it, as written, without the fields that name files.
  */
 export type Load = (entry: string, bundle: Uint8Array, entries: readonly JsonObject[]) => Promise<Problem | undefined>;
 
@@ -147,11 +144,11 @@ async function compileOne(
   const source = await definition.source(reference.server);
   const compiled = await compiler.compile(source, { tarballs });
   const isPassing = compiled.problems.some(isServiceFault);
-  return { key, ...packCompiled(compiled, source.files), ...(isPassing && { isPassing }) };
+  return { key, ...packCompiled(compiled, source.files), ...(isPassing && { isTransient: isPassing }) };
 }
 
-/** The results of the last image, as far as they are intact. */
-export function earlierResults(out: string, lock: Lock | undefined): CompileOptions["earlier"] {
+/** The results of the last image, if they are intact. */
+export function openEarlierResults(out: string, lock: Lock | undefined): CompileOptions["earlier"] {
   const read = (cid: Cid): Block => {
     const bytes = readFileSync(join(out, CONTENT_FOLDER, cid));
     if (!matches(cid, bytes)) throw new BerthError("content_corrupt", cid);
@@ -164,45 +161,46 @@ export function earlierResults(out: string, lock: Lock | undefined): CompileOpti
       const { bundle } = readCompiled(result.bytes);
       return { key, result, bundle: bundle === null ? undefined : read(bundle) };
     } catch {
-      // Missing, damaged or no result at all: it is compiled again.
+      // Missing, damaged or not a result: it is compiled again.
       return undefined;
     }
   };
 }
 
-/**
- * With a bundle, its good tools serve and every problem is a warning, unless `toolErrors`; without one the definition
- * cannot be used.
- */
-function problemsOf({ reference, definition }: Job, { result, bundle }: CompileResult, toolErrors: boolean): Problem[] {
+/** With a bundle, its valid tools serve and every problem is a warning, unless `toolErrors`. */
+function listProblems(
+  { reference, definition }: Job,
+  { result, bundle }: CompileResult,
+  toolErrors: boolean,
+): Problem[] {
   const isReported = (problem: Problem): boolean =>
     // The exports of a transform are called by the host and not offered as tools.
     !(bundle && reference.kind === "transform" && problem.tool !== undefined);
   const { problems, requested = [] } = readCompiled(result.bytes);
   const grants = reference.entry?.value ?? {};
-  const missing = missingIn(reference, requested);
+  const ungrantedRequests = findUngranted(reference, requested);
   const { env } = grants;
   const unset = withoutSetVariables(problems.filter(isReported), isObject(env) ? env : {});
   const isServed = !toolErrors && bundle !== undefined;
-  const found = [...unset, ...requestProblems(reference.server, grants, missing)].map((problem) =>
-    inSources(isServed ? { ...problem, severity: "warning" as const } : problem, definition),
+  const all = [...unset, ...requestProblems(reference.server, grants, ungrantedRequests)].map((problem) =>
+    locateInSources(isServed ? { ...problem, severity: "warning" as const } : problem, definition),
   );
-  if (bundle || found.some(({ severity }) => severity === "error")) return found;
+  if (bundle || all.some(({ severity }) => severity === "error")) return all;
   const message = `"${definition.entry}" has nothing to run`;
-  return [...found, { code: "nothing-to-run", message, severity: "error", file: definition.entry }];
+  return [...all, { code: "nothing-to-run", message, severity: "error", file: definition.entry }];
 }
 
-/** The grants that a definition requests and its entry does not give, with their places in the sources. */
-export function ungrantedIn({ reference, definition }: Job, { result }: CompileResult): RequestedGrant[] {
+/** The grants that a definition requests and its entry does not give, with their positions in the sources. */
+export function listUngranted({ reference, definition }: Job, { result }: CompileResult): RequestedGrant[] {
   const { requested = [] } = readCompiled(result.bytes);
-  return missingIn(reference, requested).map((request) => inSources(request, definition));
+  return findUngranted(reference, requested).map((request) => locateInSources(request, definition));
 }
 
-function missingIn({ entry }: Job["reference"], requested: readonly RequestedGrant[]): RequestedGrant[] {
+function findUngranted({ entry }: Job["reference"], requested: readonly RequestedGrant[]): RequestedGrant[] {
   return entry ? ungranted(requested, readEntry("", entry.value).entry) : [];
 }
 
-function inSources<Placed extends Pick<Problem, "file">>(placed: Placed, definition: GatheredDefinition): Placed {
+function locateInSources<Placed extends Pick<Problem, "file">>(placed: Placed, definition: GatheredDefinition): Placed {
   const file = originalPath(definition, placed.file);
   return Object.assign({}, placed, file === undefined ? {} : { file });
 }

@@ -5,7 +5,7 @@ import { BerthError } from "../lib/errors.ts";
 import { isObject } from "../lib/json.ts";
 import { shortProblems } from "../lib/problem.ts";
 
-/** A compiled definition as it is stored: a derived result, with the bundle as content of its own. */
+/** A compiled definition as it is stored: a derived result, with the bundle as separate content. */
 export interface CompiledResult extends Discovery {
   readonly bundle: Cid | null;
   readonly apps?: readonly CompiledApp[];
@@ -22,13 +22,13 @@ export interface PackedCompiled {
 export function packCompiled(compiled: Compiled, files: DefinitionSource["files"] = {}): PackedCompiled {
   const { tools, resources, prompts, completions, problems, bundle, packages, requested, skills, apps } = compiled;
   const block = bundle === undefined ? undefined : rawBlock(bundle);
-  // Not dag-json, which sorts keys: arguments are shown in the order in which their author wrote them.
-  const found = { tools, resources, prompts, completions, problems, bundle: block?.cid ?? null };
-  const result = { ...found, packages, requested, skills, apps: apps?.map((app) => compiledApp(app, files)) };
+  // Not dag-json, which sorts keys: arguments are displayed in the order in which their author wrote them.
+  const parts = { tools, resources, prompts, completions, problems, bundle: block?.cid ?? null };
+  const result = { ...parts, packages, requested, skills, apps: apps?.map((app) => compiledApp(app, files)) };
   return { result: rawBlock(JSON.stringify(result)), bundle: block };
 }
 
-/** The compiler itself knows no CIDs. */
+/** Adds the CIDs, which the compiler itself does not know. */
 function compiledApp(app: DiscoveredApp, files: DefinitionSource["files"]): CompiledApp {
   const text = files[app.file] ?? "";
   return { ...app, content: rawBlock(text).cid, digest: jsonBlock([appContents(app, text)]).cid };
@@ -42,25 +42,25 @@ export function readCompiled(bytes: Uint8Array): CompiledResult {
   } catch (error) {
     throw new BerthError("image_invalid", "a compiled result is not JSON", { cause: error });
   }
-  if (!isCompiledResult(value)) throw new BerthError("image_invalid", "a compiled result lacks a part");
+  if (!isCompiledResult(value)) throw new BerthError("image_invalid", "a compiled result is incomplete");
   // A result of an earlier compiler may have any number of problems.
   return { ...value, problems: shortProblems(value.problems) };
 }
 
 const lists = ["tools", "resources", "prompts", "completions", "problems"];
 
-/** Checks the problems, which are read anywhere; other faults of an entry refuse its server when that is loaded. */
+/** Checks the problems, which are read everywhere; other faults of an item refuse its server when it is loaded. */
 function isCompiledResult(value: unknown): value is CompiledResult {
   if (!isObject(value)) return false;
   const { bundle, requested = [], skills = [], apps = [] } = value;
-  const areEntries = (list: unknown, isEntry: (entry: Record<string, unknown>) => boolean = () => true): boolean =>
-    Array.isArray(list) && list.every((entry) => isObject(entry) && isEntry(entry));
+  const areItems = (list: unknown, isItem: (item: Record<string, unknown>) => boolean = () => true): boolean =>
+    Array.isArray(list) && list.every((item) => isObject(item) && isItem(item));
   return (
-    lists.every((list) => areEntries(value[list])) &&
-    areEntries(value["problems"], isProblem) &&
-    areEntries(requested, isRequest) &&
-    areEntries(skills) &&
-    areEntries(apps, isApp) &&
+    lists.every((list) => areItems(value[list])) &&
+    areItems(value["problems"], isProblem) &&
+    areItems(requested, isRequest) &&
+    areItems(skills) &&
+    areItems(apps, isApp) &&
     (bundle === null || (typeof bundle === "string" && isCid(bundle)))
   );
 }
@@ -70,11 +70,11 @@ function isProblem({ code, message, severity }: Record<string, unknown>): boolea
 }
 
 function isApp({ uri, file, content, digest, ui }: Record<string, unknown>): boolean {
-  const areTexts = [uri, file, content, digest].every((each) => typeof each === "string");
+  const areTexts = [uri, file, content, digest].every((text) => typeof text === "string");
   return areTexts && isCid(content as string) && isCid(digest as string) && (ui === undefined || isObject(ui));
 }
 
-/** Its value is checked where it is granted. */
+/** The value of a request is checked when it is granted. */
 function isRequest({ field, value, purpose, file, line, column }: Record<string, unknown>): boolean {
   return (
     (field === "secrets" || field === "network") &&
@@ -86,10 +86,7 @@ function isRequest({ field, value, purpose, file, line, column }: Record<string,
   );
 }
 
-/**
- * The entries under which a store keeps a compiled definition: the result under its key, and the bundle under its
- * own CID, so that any tenant with the same definition finds both.
- */
+/** The entries of a compiled definition in a store. The bundle has its own, shared by all tenants. */
 export function derivedEntries(
   key: string,
   definition: Cid,

@@ -8,9 +8,9 @@ import { isScript } from "../lib/script-text.ts";
 import type { Store } from "../store/store.ts";
 
 /**
- * Stores a definition as content. One file is the raw block of its text; a definition of several files is a structure
- * `{ entry, files: { path: cid } }` whose files are raw blocks. An entry that starts with `#!` is shell, everything else
- * is TypeScript. Files of bytes, which are base64 wherever files are texts, are stored as they are.
+ * Stores a definition as content. A single file is the raw block of its text; a definition of several files is a
+ * structure `{ entry, files: { path: cid } }` whose files are raw blocks. An entry file that starts with `#!` is shell,
+ * everything else is TypeScript. Binary files, which are base64 wherever files are strings, are stored as bytes.
  */
 export interface PackedDefinition {
   readonly cid: Cid;
@@ -19,7 +19,7 @@ export interface PackedDefinition {
 }
 
 export function packDefinition(entry: string, files: Readonly<Record<string, string>>): PackedDefinition {
-  const blocks = new Map(Object.entries(files).map(([path, text]) => [path, blockOf(path, text)]));
+  const blocks = new Map(Object.entries(files).map(([path, text]) => [path, toBlock(path, text)]));
   if (blocks.size === 1) {
     const [block] = blocks.values();
     return { cid: block!.cid, blocks: [block!] };
@@ -29,13 +29,14 @@ export function packDefinition(entry: string, files: Readonly<Record<string, str
   return { cid: tree.cid, blocks: [tree, ...blocks.values()] };
 }
 
-function blockOf(path: string, text: string): Block {
+function toBlock(path: string, text: string): Block {
   return rawBlock(isBytes(path) ? Buffer.from(text, "base64") : text);
 }
 
 /**
- * Loads the definition in the compiler's form. `read` gives verified bytes, and `readAll` those of many files at once.
- * Rejects with `content_missing` when a part is missing, and with `image_invalid` when the content is no definition.
+ * Loads the definition in the compiler's form. `read` returns verified bytes, and `readAll` those of many files at
+ * once. Rejects with `content_missing` if a part is missing, and with `image_invalid` if the content is not a
+ * definition.
  */
 export async function loadDefinition(
   read: (cid: Cid) => Promise<Uint8Array | undefined>,
@@ -43,30 +44,30 @@ export async function loadDefinition(
   server: string,
   readAll?: (cids: readonly Cid[]) => Promise<ReadonlyMap<Cid, Uint8Array>>,
 ): Promise<DefinitionSource> {
-  const bytesOf = async (cid: Cid, what: string): Promise<Uint8Array> => {
+  const readRequired = async (cid: Cid, label: string): Promise<Uint8Array> => {
     const bytes = await read(cid);
-    if (!bytes) throw new BerthError("content_missing", `${cid}, ${what}`, { data: { cid } });
+    if (!bytes) throw new BerthError("content_missing", `${cid}, ${label}`, { data: { cid } });
     return bytes;
   };
 
-  const own = textOf(await bytesOf(cid, `the definition of "${server}"`), cid);
+  const own = decodeText(await readRequired(cid, `the definition of "${server}"`), cid);
   if (!isStructure(cid)) return singleFile(own, server);
 
   const tree = parseTree(own, cid);
   const paths = Object.keys(tree.files).sort();
-  const readAhead = await readAll?.(Object.values(tree.files));
+  const prefetched = await readAll?.(Object.values(tree.files));
   const files = await Promise.all(
     paths.map(async (path) => {
       const cid = tree.files[path]!;
-      const bytes = readAhead?.get(cid) ?? (await bytesOf(cid, `"${path}" of the definition of "${server}"`));
-      return [path, isBytes(path) ? Buffer.from(bytes).toString("base64") : textOf(bytes, cid)];
+      const bytes = prefetched?.get(cid) ?? (await readRequired(cid, `"${path}" of the definition of "${server}"`));
+      return [path, isBytes(path) ? Buffer.from(bytes).toString("base64") : decodeText(bytes, cid)];
     }),
   );
   const texts = Object.fromEntries(files);
   return { language: languageOf(texts[tree.entry]), server, entry: tree.entry, files: texts };
 }
 
-/** As `loadDefinition`, for one that a tenant has stored. */
+/** `loadDefinition` for a definition that a tenant has stored. */
 export function storedDefinition(
   store: Pick<Store, "content" | "contents">,
   tenant: string,
@@ -74,7 +75,7 @@ export function storedDefinition(
   server: string,
 ): Promise<DefinitionSource> {
   const readAll = (all: readonly Cid[]) => store.contents(tenant, all);
-  return loadDefinition((each) => store.content(tenant, each), cid, server, readAll);
+  return loadDefinition((part) => store.content(tenant, part), cid, server, readAll);
 }
 
 /** A definition of one file is named after its server, so that the compiled result depends only on CID and server. */
@@ -111,19 +112,19 @@ function isTree(tree: unknown): tree is DefinitionTree {
   return Object.hasOwn(files, entry) && Object.entries(files).every(isFile);
 }
 
-/** Tells if a path is relative, below the folder of sources, and normalized. */
+/** True if a path is relative, below the folder of sources, and normalized. */
 export function isOwnPath(path: string): boolean {
   const isPlain = path !== "" && path !== "." && posix.normalize(path) === path && !/[\\\0]/.test(path);
   return isPlain && !path.startsWith("/") && path !== ".." && !path.startsWith("../") && !path.endsWith("/");
 }
 
-function textOf(bytes: Uint8Array, cid: Cid): string {
+function decodeText(bytes: Uint8Array, cid: Cid): string {
   try {
     return decoder.decode(bytes);
   } catch (error) {
-    throw new BerthError("image_invalid", `${cid} is not text in UTF-8`, { cause: error });
+    throw new BerthError("image_invalid", `${cid} is not UTF-8 text`, { cause: error });
   }
 }
 
-// A byte-order mark is kept: without it the text would have another CID than its file.
+// Keeps a byte-order mark: without it, the text would have another CID than its file.
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });

@@ -20,45 +20,39 @@ import { isFault, type FolderFile, type FolderText, type SourceFolder } from "./
 
 /** A definition or transform of the sources, with all its files. */
 export interface GatheredDefinition {
-  /** Its entry file's path, or the CID by which the source names it. */
+  /** The path of its entry file, or the CID by which the source names it. */
   readonly entry: string;
   readonly cid: Cid;
   readonly blocks: readonly Block[];
-  /** Path → CID of its own files; empty for a definition that is named by a CID. */
+  /** Path → CID of its own files; empty for a definition that is named by CID. */
   readonly files: Readonly<Record<string, Cid>>;
-  /**
-   * The definition in the compiler's form for a server, with the packages that it reaches: the same whether it comes from a
-   * file or from a store.
-   */
+  /** The definition for a server, with its packages, in the compiler's form, which does not depend on its origin. */
   source(server: string): Promise<DefinitionSource>;
 }
 
-/**
- * Finds the definitions that sources name; each file is read and gathered once, however often it is named. Undefined for
- * one that cannot be used; then `problems` says why.
- */
+/** Finds the definitions that sources name, and gathers each file once. Undefined for unusable ones. */
 export function definitionFinder(parts: DefinitionsParts) {
   const { folder, packages } = parts;
   const gathered = new Map<string, Promise<GatheredDefinition | undefined>>();
 
   return async (reference: Reference, problems: Problem[]): Promise<GatheredDefinition | undefined> => {
     const { kind, target, at } = reference;
-    const complain = (code: string, message: string) => void problems.push(problemAt(at, code, message));
+    const addProblem = (code: string, message: string) => void problems.push(problemAt(at, code, message));
 
-    if (kind === "definition" && isCid(target)) return findByCid(target, folder, packages, complain);
+    if (kind === "definition" && isCid(target)) return findByCid(target, folder, packages, addProblem);
     const file = folder.readText(target);
-    if (isFault(file)) return complain(file.code === "not-utf8" ? "unknown-kind" : file.code, file.message);
-    const wrong = kindProblem(kind, file);
-    if (wrong) return complain("unknown-kind", wrong);
+    if (isFault(file)) return addProblem(file.code === "not-utf8" ? "unknown-kind" : file.code, file.message);
+    const kindFault = kindProblem(kind, file);
+    if (kindFault) return addProblem("unknown-kind", kindFault);
 
-    let found = gathered.get(file.path);
-    if (!found) {
+    let definition = gathered.get(file.path);
+    if (!definition) {
       const problem = file.path.endsWith(".sh") ? interpreterProblem(file.path, file.text) : undefined;
       if (problem) problems.push(problem);
-      found = gather(file, parts, problems);
-      gathered.set(file.path, found);
+      definition = gather(file, parts, problems);
+      gathered.set(file.path, definition);
     }
-    return found;
+    return definition;
   };
 }
 
@@ -67,7 +61,7 @@ interface DefinitionsParts {
   readonly compiling: Pick<Compiling, "gather">;
   readonly lock: Lock | undefined;
   readonly packages: PackageSet | undefined;
-  /** Also finds definitions of which files are missing: the compiler reports them. */
+  /** Also finds definitions with missing files: the compiler reports them. */
   readonly incomplete?: boolean;
 }
 
@@ -86,30 +80,30 @@ async function gather(
   problems: Problem[],
 ): Promise<GatheredDefinition | undefined> {
   const paths =
-    (hasSkills(folder, file.path) ? undefined : remembered(file, folder, lock)) ??
+    (hasSkills(folder, file.path) ? undefined : filesFromLock(file, folder, lock)) ??
     (await gatherPaths(file, { folder, compiling, incomplete }, problems));
   if (!paths) return undefined;
 
   const files: Record<string, string> = {};
   const cids: Record<string, Cid> = {};
   for (const path of paths) {
-    const own = isBytes(path) ? folder.read(path) : folder.readText(path);
-    if (isFault(own)) {
-      problems.push({ ...own, severity: "error", file: file.path });
+    const content = isBytes(path) ? folder.read(path) : folder.readText(path);
+    if (isFault(content)) {
+      problems.push({ ...content, severity: "error", file: file.path });
       return undefined;
     }
-    files[path] = isBytes(path) ? Buffer.from(own.block.bytes).toString("base64") : own.text!;
-    cids[path] = own.block.cid;
+    files[path] = isBytes(path) ? Buffer.from(content.block.bytes).toString("base64") : content.text!;
+    cids[path] = content.block.cid;
   }
   const packed = packDefinition(file.path, files);
-  return { entry: file.path, ...packed, files: cids, source: sourceOf(packed.cid, packed.blocks, packages) };
+  return { entry: file.path, ...packed, files: cids, source: createLoader(packed.cid, packed.blocks, packages) };
 }
 
-/** A file without imports of files still has none, by the same aliases; where an import leads can change with the files beside it. */
-function remembered(file: FolderFile, folder: SourceFolder, lock: Lock | undefined): string[] | undefined {
+/** A file without imports still has none; the target of an import can change with the files next to it. */
+function filesFromLock(file: FolderFile, folder: SourceFolder, lock: Lock | undefined): string[] | undefined {
   if (lock?.sources[TSCONFIG] !== folder.cids()[TSCONFIG]) return undefined;
-  const known = lock && Object.hasOwn(lock.definitions, file.path) ? lock.definitions[file.path]!.files : {};
-  return Object.keys(known).length === 1 && known[file.path] === file.block.cid ? [file.path] : undefined;
+  const lockedFiles = lock && Object.hasOwn(lock.definitions, file.path) ? lock.definitions[file.path]!.files : {};
+  return Object.keys(lockedFiles).length === 1 && lockedFiles[file.path] === file.block.cid ? [file.path] : undefined;
 }
 
 function hasSkills({ root }: SourceFolder, entry: string): boolean {
@@ -121,23 +115,23 @@ async function gatherPaths(
   { folder, compiling, incomplete }: Required<Pick<DefinitionsParts, "folder" | "compiling" | "incomplete">>,
   problems: Problem[],
 ): Promise<string[] | undefined> {
-  const found = await compiling.gather(folder.root, file.path);
-  if (incomplete && Object.hasOwn(found.files, file.path)) {
-    // The bundler reports imports that lead nowhere, too.
-    problems.push(...found.problems.filter(({ code }) => code !== "missing-file" && code !== "outside"));
-    return Object.keys(found.files).sort();
+  const result = await compiling.gather(folder.root, file.path);
+  if (incomplete && Object.hasOwn(result.files, file.path)) {
+    // The bundler also reports imports that cannot be resolved.
+    problems.push(...result.problems.filter(({ code }) => code !== "missing-file" && code !== "outside"));
+    return Object.keys(result.files).sort();
   }
-  problems.push(...found.problems);
-  if (found.problems.some(({ severity }) => severity === "error")) return undefined;
-  return Object.keys(found.files).sort();
+  problems.push(...result.problems);
+  if (result.problems.some(({ severity }) => severity === "error")) return undefined;
+  return Object.keys(result.files).sort();
 }
 
-/** A definition that a source names by CID: its bytes stand in `content/<cid>` of the sources. */
+/** A definition that a source names by CID: its bytes are in `content/<cid>` of the sources. */
 async function findByCid(
   cid: Cid,
   folder: SourceFolder,
   packages: PackageSet | undefined,
-  complain: (code: string, message: string) => undefined,
+  addProblem: (code: string, message: string) => undefined,
 ): Promise<GatheredDefinition | undefined> {
   const blocks = new Map<Cid, Block>();
   const read = async (part: Cid): Promise<Uint8Array | undefined> => {
@@ -150,22 +144,26 @@ async function findByCid(
   try {
     const { language, entry, files } = await loadDefinition(read, cid, "any");
     const problem = language === "shell" ? interpreterProblem(cid, files[entry]!) : undefined;
-    if (problem) complain(problem.code, problem.message);
+    if (problem) addProblem(problem.code, problem.message);
     const parts = [...blocks.values()];
-    return { entry: cid, cid, blocks: parts, files: {}, source: sourceOf(cid, parts, packages) };
+    return { entry: cid, cid, blocks: parts, files: {}, source: createLoader(cid, parts, packages) };
   } catch (error) {
     if (!(error instanceof BerthError)) throw error;
-    const where = `put the bytes of a CID into the folder ${CONTENT_FOLDER}/ of the sources, in a file named by it`;
-    return complain(error.code.replaceAll("_", "-"), `${error.message} (${where})`);
+    const hint = `put the content into the folder ${CONTENT_FOLDER}/ of the sources, in a file named after its CID`;
+    return addProblem(error.code.replaceAll("_", "-"), `${error.message} (${hint})`);
   }
 }
 
-function sourceOf(cid: Cid, blocks: readonly Block[], packages: PackageSet | undefined): GatheredDefinition["source"] {
+function createLoader(
+  cid: Cid,
+  blocks: readonly Block[],
+  packages: PackageSet | undefined,
+): GatheredDefinition["source"] {
   const bytes = new Map(blocks.map((block) => [block.cid, block.bytes]));
   return async (server) => withPackages(await loadDefinition(async (part) => bytes.get(part), cid, server), packages);
 }
 
-/** The path by which a person finds a definition's file: a single file is compiled under another name. */
+/** The path under which a person finds a definition's file: a single file is compiled under another name. */
 export function originalPath({ cid, entry }: GatheredDefinition, compiledAs: string | undefined): string | undefined {
   return isStructure(cid) || compiledAs === undefined ? compiledAs : entry;
 }

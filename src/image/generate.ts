@@ -12,8 +12,8 @@ import type { HaveTarball } from "../packages/fetch-set.ts";
 import { PACKAGES } from "../packages/package-set.ts";
 import {
   compileAll,
-  earlierResults,
-  ungrantedIn,
+  openEarlierResults,
+  listUngranted,
   type Load,
   type Job,
   type CompileProgress,
@@ -25,7 +25,7 @@ import { definitionFinder } from "./definitions.ts";
 import {
   packageBlocks,
   readFolderPackages,
-  tarballsOfImage,
+  openImageTarballs,
   type FetchPackages,
   type FolderPackages,
 } from "./folder-packages.ts";
@@ -48,58 +48,52 @@ import { isFault, openSourceFolder, type SourceFolder } from "./source-folder.ts
 export interface GenerateOptions {
   /** The folder of sources. */
   readonly from: string;
-  /** The folder of the image; the previous image is read from it, nothing is written to it here. */
+  /** The folder of the image. The previous image is read from it; nothing is written to it here. */
   readonly out: string;
-  /** The most bytes of one source file. Default: `sourceBytes` of the limits. */
+  /** The maximum size of one source file, in bytes. Default: `sourceBytes` of the limits. */
   readonly sourceBytes?: number;
-  /**
-   * The lock of the image in `out`, if Berth itself made it: its compiled results are reused. Without it everything is
-   * compiled.
-   */
+  /** The lock of the image in `out`, if Berth itself wrote it: its compiled results are reused. */
   readonly earlier?: Lock | undefined;
   /** Type errors of definitions are errors. */
   readonly strict?: boolean;
-  /**
-   * An error of a server leaves that server out and not the image: the host refuses it, with its problem. Only a list of
-   * servers that cannot be read keeps the image from being made.
-   */
+  /** An error of a server leaves out that server; only an unreadable list of servers fails. */
   readonly refusesServers?: boolean;
-  /** A fault that keeps one tool from being offered is an error, also where the others of its definition are. */
+  /** A fault that prevents one tool from being offered is an error, even if others of its definition are offered. */
   readonly toolErrors?: boolean;
-  /** Finds problems of an entry with what its definition gives. Pointers begin with the server. */
-  readonly checkOffer?: (server: string, entry: JsonObject, found: CompiledResult) => readonly Problem[];
+  /** Finds problems of an entry together with its definition. Pointers begin with the server. */
+  readonly checkOffer?: (server: string, entry: JsonObject, compiled: CompiledResult) => readonly Problem[];
   readonly onProgress?: (progress: CompileProgress) => void;
   readonly checkEntry?: CheckEntry;
-  /** Tries if newly compiled bundles load; without it, the first call finds out. */
+  /** Checks that newly compiled bundles load; without it, the first call finds out. */
   readonly load?: Load;
-  /** Fetches the tarballs of npm packages that the image in `out` does not hold. */
+  /** Fetches the tarballs of npm packages that the image in `out` does not contain. */
   readonly fetchPackages?: FetchPackages;
-  /** The tarballs at hand. Default: those of the image in `out`. */
+  /** The available tarballs. Default: those of the image in `out`. */
   readonly haveTarball?: HaveTarball;
   readonly registries?: () => Promise<readonly string[]>;
 }
 
 /** All bytes of an image. */
 export interface GeneratedImage {
-  /** The files beside `content/`, in the order in which they must be written. */
+  /** The files next to `content/`, in the order in which they must be written. */
   readonly files: ReadonlyMap<string, Uint8Array>;
   readonly content: ReadonlyMap<Cid, Uint8Array>;
-  /** The definitions and transforms that were compiled now. */
+  /** The number of definitions and transforms that were compiled now. */
   readonly compiled: number;
   /** The bundle of each definition and transform, by its entry file. */
   readonly bundles: readonly BundleSize[];
 }
 
-/** How large a bundle is, and what each npm package of the set adds to it. */
+/** The size of a bundle, and the part of it that comes from each npm package of the set. */
 export interface BundleSize {
   readonly entry: string;
   readonly bytes: number;
-  /** The largest first; absent where there are none. */
+  /** Largest first; absent if there are none. */
   readonly packages?: Compiled["packages"];
 }
 
 export interface Generation {
-  /** Absent when a problem is an error. */
+  /** Absent if a problem is an error. */
   readonly image?: GeneratedImage;
   /** Every problem, by file, line and column. */
   readonly problems: readonly Problem[];
@@ -107,16 +101,13 @@ export interface Generation {
   readonly ungrantedOf: (server: string) => readonly RequestedGrant[];
 }
 
-/**
- * Makes the image of a folder of sources. The same sources give the same bytes, wherever and whenever; nothing is
- * written, and nothing outside the two folders is read.
- */
+/** Generates the image of a folder of sources: the same bytes on any machine. Writes nothing. */
 export async function generateImage(options: GenerateOptions, compiling: Compiling): Promise<Generation> {
   const gathered = await gatherSources(options, compiling);
   const { packages, jobs, problems } = gathered;
   const { results, compiled } = await compileAll(jobs, {
     compiling,
-    earlier: earlierResults(options.out, options.earlier),
+    earlier: openEarlierResults(options.out, options.earlier),
     problems,
     onProgress: options.onProgress,
     load: options.load,
@@ -125,27 +116,28 @@ export async function generateImage(options: GenerateOptions, compiling: Compili
   });
   if (options.checkOffer) problems.push(...offerProblems(gathered, results, options.checkOffer));
 
-  const told = inOrder(options.strict ? strictly(problems) : problems);
-  const isRefused = gathered.isUnreadable || !options.refusesServers;
+  const sortedProblems = sortProblems(options.strict ? strictly(problems) : problems);
+  const failsOnErrors = gathered.isUnreadable || !options.refusesServers;
   const ungrantedOf = (server: string): readonly RequestedGrant[] =>
     jobs
       .filter(({ reference }) => reference.kind === "definition" && reference.server === server)
-      .flatMap((job) => ungrantedIn(job, results.get(job)!));
-  if (isRefused && told.some(({ severity }) => severity === "error")) return { problems: told, ungrantedOf };
-  const image = assemble({ ...gathered, results, warnings: told, compiling });
-  return { image: { ...image, compiled }, problems: told, ungrantedOf };
+      .flatMap((job) => listUngranted(job, results.get(job)!));
+  if (failsOnErrors && sortedProblems.some(({ severity }) => severity === "error"))
+    return { problems: sortedProblems, ungrantedOf };
+  const image = assemble({ ...gathered, results, warnings: sortedProblems, compiling });
+  return { image: { ...image, compiled }, problems: sortedProblems, ungrantedOf };
 }
 
-/** A folder of sources, with all that it names read and nothing compiled. */
+/** A folder of sources, with everything that it names read and nothing compiled. */
 export interface GatheredSources {
   readonly folder: SourceFolder;
   readonly sources: Sources;
   readonly packages: FolderPackages | undefined;
-  /** The definitions that could be found, each for the server that names it. */
+  /** The definitions that were found, each for the server that names it. */
   readonly jobs: readonly Job[];
-  /** Those of what was read so far. */
+  /** The problems of everything read so far. */
   readonly problems: Problem[];
-  /** The list of servers itself cannot be read, so that nothing is known of any. */
+  /** The list of servers itself is unreadable, so that nothing is known about any server. */
   readonly isUnreadable: boolean;
 }
 
@@ -159,10 +151,10 @@ export async function gatherSources(
   const { isUnreadable, ...sources } = readSources(folder, problems, options.checkEntry);
   const packages = await readFolderPackages(folder, problems, {
     fetch: options.fetchPackages ?? refuseToFetch,
-    have: options.haveTarball ?? tarballsOfImage(options.out),
+    have: options.haveTarball ?? openImageTarballs(options.out),
     ...(options.registries && { registries: options.registries }),
   });
-  if (packages) problems.push(...ownPackages(sources));
+  if (packages) problems.push(...packagesProblems(sources));
 
   const references = [...sources.mcps.references, ...Object.values(sources.boots).flatMap((boot) => boot.references)];
   const find = definitionFinder({
@@ -180,7 +172,7 @@ export async function gatherSources(
   return { folder, sources, packages, jobs, problems, isUnreadable };
 }
 
-/** Problems of entries with what their definitions give, at their places. Transforms may give more, which only run at a host. */
+/** Problems of entries together with their definitions. Skips transforms, which run only on a host. */
 function offerProblems(
   { sources: { mcps }, jobs }: GatheredSources,
   results: ReadonlyMap<Job, CompileResult>,
@@ -196,13 +188,13 @@ function offerProblems(
 }
 
 const refuseToFetch: FetchPackages = () => {
-  throw new BerthError("image_invalid", "its packages are not among those that the last image holds");
+  throw new BerthError("image_invalid", "its packages are not in the last image");
 };
 
-/** A boot source must not have another value for the variable that the packages of the folder become. */
-function ownPackages({ boots }: Sources): Problem[] {
+/** A boot source must not set the variable that is generated from the packages of the folder. */
+function packagesProblems({ boots }: Sources): Problem[] {
   const own = Object.values(boots).flatMap(({ variables }) => variables.filter(({ name }) => name === PACKAGES));
-  const message = `The variable "${PACKAGES}" is made from the ${PACKAGE_JSON} beside this file: remove it here, and add packages there`;
+  const message = `The variable "${PACKAGES}" is generated from the ${PACKAGE_JSON} next to this file: remove it here, and add packages there`;
   return own.map(({ at }) => problemAt(at, "generated-variable", message));
 }
 
@@ -211,23 +203,23 @@ interface Sources {
   readonly boots: Record<(typeof imageNames)[number], BootSource>;
 }
 
-/** `isUnreadable`: nothing is known of any server. */
+/** `isUnreadable`: nothing is known about any server. */
 function readSources(
   folder: SourceFolder,
   problems: Problem[],
   checkEntry: CheckEntry | undefined,
 ): Sources & { isUnreadable: boolean } {
   const list = listOfServers((name) => !isMissing(folder.read(name))) ?? MCPS_SOURCE;
-  const ofFiles: Problem[] = [];
-  folder.read(TSCONFIG); // It is a source where it exists.
-  const root = readJson(folder, list, ofFiles);
+  const fileProblems: Problem[] = [];
+  folder.read(TSCONFIG); // It is a source if it exists.
+  const root = readJson(folder, list, fileProblems);
   const boots = imageNames.map((name) => {
-    if (list === MCPS_FILE) return [name, listAlone(root.at)] as const;
-    return [name, readBootSource(readJson(folder, bootSource(name), ofFiles), folder)] as const;
+    if (list === MCPS_FILE) return [name, sourceForList(root.at)] as const;
+    return [name, readBootSource(readJson(folder, bootSource(name), fileProblems), folder)] as const;
   });
   const mcps = readMcpsSource(root, folder, checkEntry);
-  problems.push(...ofFiles, ...mcps.problems, ...boots.flatMap(([, boot]) => boot.problems));
-  const isUnreadable = !root.members || ofFiles.some(({ severity }) => severity === "error");
+  problems.push(...fileProblems, ...mcps.problems, ...boots.flatMap(([, boot]) => boot.problems));
+  const isUnreadable = !root.members || fileProblems.some(({ severity }) => severity === "error");
   return { mcps, boots: Object.fromEntries(boots) as Sources["boots"], isUnreadable };
 }
 
@@ -235,15 +227,15 @@ function isMissing(file: ReturnType<SourceFolder["read"]>): boolean {
   return isFault(file) && file.code === "missing-file";
 }
 
-/** The source of an image that has a list of servers and nothing else. */
-function listAlone(at: SourcePosition): BootSource {
+/** The boot source of an image that consists only of a list of servers. */
+function sourceForList(at: SourcePosition): BootSource {
   const variables = [{ name: "mcps", value: "generated", enabled: true, at }] as const;
   return { servers: [], variables, references: [], problems: [] };
 }
 
-/** The root of a source file. An unreadable one gets its problem and counts as an empty one. */
+/** The root of a source file. An unreadable one is reported and counts as empty. */
 function readJson(folder: SourceFolder, path: string, problems: Problem[]): JsonNode {
-  const nothing: JsonNode = {
+  const emptyRoot: JsonNode = {
     value: {},
     at: { file: path, text: "", line: 1, column: 1, pointer: "" },
     members: new Map(),
@@ -251,15 +243,15 @@ function readJson(folder: SourceFolder, path: string, problems: Problem[]): Json
   const file = folder.readText(path);
   if (isFault(file)) {
     problems.push({ ...file, severity: "error", file: path });
-    return nothing;
+    return emptyRoot;
   }
   const parsed = parseJsonSource(path, file.text);
   problems.push(...parsed.problems);
-  return parsed.root ?? nothing;
+  return parsed.root ?? emptyRoot;
 }
 
-/** Sorts problems by place and removes duplicates. */
-function inOrder(problems: readonly Problem[]): Problem[] {
+/** Sorts problems by position and removes duplicates. */
+function sortProblems(problems: readonly Problem[]): Problem[] {
   const identity = ({ file, line, column, code, message }: Problem) =>
     JSON.stringify([file, line, column, code, message]);
   const unique = new Map(problems.map((problem) => [identity(problem), problem]));
@@ -285,22 +277,22 @@ function assemble(parts: Parts): Omit<GeneratedImage, "compiled"> {
   const mcps = rawBlock(prettyJson(generated.value));
   const files = new Map([[MCPS_FILE, mcps.bytes]]);
   const content = new Map<Cid, Uint8Array>();
-  const lasting: Record<string, Cid> = {};
+  const reusable: Record<string, Cid> = {};
 
-  const mcpsNeeds = needsOf(sources.mcps.references, parts);
+  const mcpsNeeds = collectNeeds(sources.mcps.references, parts);
   const packages = packageBlocks(parts.packages);
   for (const name of imageNames) {
     const boot = sources.boots[name];
     const usesMcps = boot.variables.some(({ value }) => value === "generated");
     const values = boot.variables.map(({ value }) => (value === "generated" ? mcps : value));
-    const needs = [needsOf(boot.references, parts), ...(usesMcps ? [mcpsNeeds] : [])];
+    const needs = [collectNeeds(boot.references, parts), ...(usesMcps ? [mcpsNeeds] : [])];
     const blocks = [
       ...values,
       ...packages,
       ...(usesMcps ? generated.blocks : []),
       ...needs.flatMap(({ blocks }) => blocks),
     ];
-    const results = needs.flatMap(({ results }) => results).filter(({ isPassing }) => !isPassing);
+    const results = needs.flatMap(({ results }) => results).filter(({ isTransient }) => !isTransient);
 
     const manifest: Manifest = {
       servers: boot.servers
@@ -322,17 +314,17 @@ function assemble(parts: Parts): Omit<GeneratedImage, "compiled"> {
     };
     const block = jsonBlock(manifest);
     for (const { cid, bytes } of [block, ...blocks, ...results.map(({ result }) => result)]) content.set(cid, bytes);
-    // What does not load is tried again the next time.
-    for (const { key, result, isUnloadable } of results) if (!isUnloadable) lasting[key] = result.cid;
+    // Bundles that do not load are compiled again the next time.
+    for (const { key, result, isUnloadable } of results) if (!isUnloadable) reusable[key] = result.cid;
     files.set(manifestFile(name), encode(prettyJson(manifest)));
     files.set(cidFile(name), encode(`${block.cid}\n`));
   }
 
-  files.set(LOCK_FILE, encode(prettyJson(lockOf(parts, { files, content, results: lasting }))));
-  return { files, content, bundles: sizesOf(parts) };
+  files.set(LOCK_FILE, encode(prettyJson(buildLock(parts, { files, content, results: reusable }))));
+  return { files, content, bundles: measureBundles(parts) };
 }
 
-function sizesOf({ jobs, results }: Parts): BundleSize[] {
+function measureBundles({ jobs, results }: Parts): BundleSize[] {
   const sizes = new Map<string, BundleSize>();
   for (const job of jobs) {
     const { result, bundle } = results.get(job)!;
@@ -343,21 +335,25 @@ function sizesOf({ jobs, results }: Parts): BundleSize[] {
   return [...sizes.values()].sort((a, b) => compareText(a.entry, b.entry));
 }
 
-/** The blocks and results that the definitions behind some references bring into an image. */
-function needsOf(
+/** The blocks and results that the definitions of some references add to an image. */
+function collectNeeds(
   references: readonly Reference[],
   { jobs, results }: Parts,
 ): { blocks: Block[]; results: CompileResult[] } {
-  const named = new Set(references);
-  const wanted = jobs.filter(({ reference }) => named.has(reference));
-  const found = wanted.map((job) => results.get(job)!);
-  const bundles = found.flatMap(({ bundle }) => bundle ?? []);
-  return { blocks: [...wanted.flatMap(({ definition }) => definition.blocks), ...bundles], results: found };
+  const referenceSet = new Set(references);
+  const neededJobs = jobs.filter(({ reference }) => referenceSet.has(reference));
+  const jobResults = neededJobs.map((job) => results.get(job)!);
+  const bundles = jobResults.flatMap(({ bundle }) => bundle ?? []);
+  return { blocks: [...neededJobs.flatMap(({ definition }) => definition.blocks), ...bundles], results: jobResults };
 }
 
-function lockOf(
+function buildLock(
   { folder, jobs, warnings, compiling }: Parts,
-  made: { files: ReadonlyMap<string, Uint8Array>; content: ReadonlyMap<Cid, Uint8Array>; results: Record<string, Cid> },
+  output: {
+    files: ReadonlyMap<string, Uint8Array>;
+    content: ReadonlyMap<Cid, Uint8Array>;
+    results: Record<string, Cid>;
+  },
 ): Lock {
   const definitions = jobs.map(({ definition: { entry, cid, files } }) => [entry, { cid, files }] as const);
   return {
@@ -365,9 +361,9 @@ function lockOf(
     compiler: compilerIdentity(compiling),
     sources: folder.cids(),
     definitions: Object.fromEntries(definitions),
-    results: made.results,
-    outputs: Object.fromEntries([...made.files].map(([file, bytes]) => [file, rawBlock(bytes).cid])),
-    content: contentNames(made.content.keys()),
+    results: output.results,
+    outputs: Object.fromEntries([...output.files].map(([file, bytes]) => [file, rawBlock(bytes).cid])),
+    content: contentNames(output.content.keys()),
     warnings,
   };
 }
@@ -431,7 +427,7 @@ function readBootSource(root: JsonNode, folder: SourceFolder): BootSource {
   return { servers, variables, references, problems };
 }
 
-/** A variable's value is written out as `definition`, or stands in the file that `definition_cid` names. */
+/** A variable's value is either written as `definition`, or in the file that `definition_cid` names. */
 function readValue(
   node: JsonNode,
   { definition, definition_cid: file }: { definition?: JsonNode; definition_cid?: JsonNode },
@@ -439,14 +435,14 @@ function readValue(
   problems: Problem[],
 ): BootVariable["value"] | undefined {
   if (definition && file) {
-    const message = `A variable needs either "definition", its value, or "definition_cid", the file that holds it`;
+    const message = `A variable needs either "definition", its value, or "definition_cid", the file that contains it`;
     problems.push(problemAt(file.at, "two-values", message));
     return undefined;
   }
   if (file) {
-    const found = folder.read(file.value as string);
-    if (!isFault(found)) return found.block;
-    problems.push(problemAt(file.at, found.code, found.message));
+    const content = folder.read(file.value as string);
+    if (!isFault(content)) return content.block;
+    problems.push(problemAt(file.at, content.code, content.message));
     return undefined;
   }
   if (!definition) {
@@ -464,21 +460,21 @@ function readValue(
 function requireField(
   node: JsonNode,
   field: JsonNode | undefined,
-  what: string,
+  subject: string,
   name: string,
   problems: Problem[],
 ): void {
-  // A field of the wrong type already has its problem, and so does a node that is no object.
+  // A field of the wrong type already has its problem, and so does a node that is not an object.
   if (field || !node.members || node.members.has(name)) return;
-  problems.push(problemAt(node.at, "missing-field", `${what} needs the field "${name}"`));
+  problems.push(problemAt(node.at, "missing-field", `${subject} needs the field "${name}"`));
 }
 
 function nameChecker(problems: Problem[]) {
   const seen = new Map<string, number>();
-  return (kind: string, node: JsonNode, problemOf: (name: string) => string | undefined): void => {
+  return (kind: string, node: JsonNode, findProblem: (name: string) => string | undefined): void => {
     const name = node.value as string;
-    const wrong = problemOf(name);
-    if (wrong) problems.push(problemAt(node.at, "bad-name", wrong));
+    const fault = findProblem(name);
+    if (fault) problems.push(problemAt(node.at, "bad-name", fault));
     const first = seen.get(`${kind}/${name}`);
     if (first === undefined) seen.set(`${kind}/${name}`, node.at.line);
     else {

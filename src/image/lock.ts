@@ -22,9 +22,9 @@ import {
 import { isFault, openSourceFolder } from "./source-folder.ts";
 
 /**
- * The inputs that an image was made from. It is only a cache: whatever in it does not match the current files is
- * ignored, and the work is done again. A lock cannot prove that a result was compiled from a source, so a lock that
- * another user may have written is not trusted.
+ * The inputs from which an image was generated. It is only a cache: anything in it that does not match the current
+ * files is ignored, and the work is done again. A lock cannot prove that a result was compiled from a source, so a lock
+ * that another user may have written is not trusted.
  */
 export interface Lock {
   readonly version: typeof LOCK_VERSION;
@@ -39,13 +39,13 @@ export interface Lock {
   readonly outputs: Readonly<Record<string, Cid>>;
   /** The hash of the names in `content/`. */
   readonly content: Cid;
-  /** Problems of definitions that serve all the same, to be repeated when nothing has to be done. */
+  /** Problems of definitions that serve nevertheless, to be reported again if nothing has to be done. */
   readonly warnings: readonly Problem[];
 }
 
 export const LOCK_VERSION = 1;
 
-/** Undefined where there is none, and for a lock whose CID `isTrusted` rejects. */
+/** Undefined if there is none, or if `isTrusted` rejects its CID. */
 export function readLock(out: string, isTrusted: (cid: Cid) => boolean = () => true): Lock | undefined {
   try {
     const { cid, bytes } = rawBlock(readFileSync(join(out, LOCK_FILE)));
@@ -61,10 +61,7 @@ export function contentNames(names: Iterable<string>): Cid {
   return rawBlock([...names].sort(compareText).join("\n")).cid;
 }
 
-/**
- * Tells if the image in `out` is what the sources give, as far as can be told without making it: each source, each
- * output and the compiler are what they were, and no content is missing or extra. `deep` also hashes all content.
- */
+/** True if sources, outputs and compiler are unchanged since the lock. `deep` also hashes all content. */
 export async function confirm(
   lock: Lock,
   { from, out, deep, sourceBytes }: { from: string; out: string; deep: boolean; sourceBytes: number },
@@ -73,34 +70,39 @@ export async function confirm(
   const compiler = compilerIdentity(compiling);
   return (
     Object.entries(compiler).every(([language, key]) => lock.compiler[language] === key) &&
-    sourcesAre(from, lock.sources, sourceBytes) &&
+    areSourcesUnchanged(from, lock.sources, sourceBytes) &&
     UNNAMED_SOURCES.every((name) => existsSync(join(from, name)) === name in lock.sources) &&
-    outputsAre(out, lock.outputs) &&
-    contentIs(join(out, CONTENT_FOLDER), lock.content, deep) &&
-    (await importsAre(from, lock.definitions, compiling))
+    areOutputsUnchanged(out, lock.outputs) &&
+    isContentUnchanged(join(out, CONTENT_FOLDER), lock.content, deep) &&
+    (await areImportsUnchanged(from, lock.definitions, compiling))
   );
 }
 
 /**
- * The sources that count without being named anywhere: those of a whole folder of sources go before the list of one's
- * own. The lock of packages counts only beside their `package.json`. Aliases make files of imports that led nowhere.
+ * Sources that count although nothing names them: those of a whole folder of sources take precedence over a user's own
+ * list. The lock of packages counts only next to its `package.json`. Aliases may resolve imports that could not be
+ * resolved before.
  */
 const UNNAMED_SOURCES = [MCPS_SOURCE, ...imageNames.map(bootSource), UPSTREAMS_LOCK, PACKAGE_JSON, TSCONFIG];
 
-/** A new file can shadow the file that an import led to, so imports are resolved again. */
-async function importsAre(from: string, definitions: Lock["definitions"], compiling: Compiling): Promise<boolean> {
+/** A new file can shadow the target of an import, so imports are resolved again. */
+async function areImportsUnchanged(
+  from: string,
+  definitions: Lock["definitions"],
+  compiling: Compiling,
+): Promise<boolean> {
   for (const [entry, { files }] of Object.entries(definitions)) {
     const known = Object.keys(files).sort();
     if (known.length < 2) continue;
-    const found = await compiling.gather(from, entry);
-    if (found.problems.some(({ severity }) => severity === "error")) return false;
-    if (Object.keys(found.files).sort().join("\n") !== known.join("\n")) return false;
+    const gathered = await compiling.gather(from, entry);
+    if (gathered.problems.some(({ severity }) => severity === "error")) return false;
+    if (Object.keys(gathered.files).sort().join("\n") !== known.join("\n")) return false;
   }
   return true;
 }
 
-/** Anybody may have written its paths: one that leads out of the folder, or to no plain file, is not read. */
-function sourcesAre(from: string, sources: Lock["sources"], sourceBytes: number): boolean {
+/** Its paths are not trusted: one that leads out of the folder, or not to a plain file, is not read. */
+function areSourcesUnchanged(from: string, sources: Lock["sources"], sourceBytes: number): boolean {
   const folder = openSourceFolder(from, sourceBytes);
   return Object.entries(sources).every(([path, cid]) => {
     const file = folder.read(path);
@@ -113,19 +115,19 @@ const OUTPUTS: ReadonlySet<string> = new Set([
   ...imageNames.flatMap((name) => [manifestFile(name), cidFile(name)]),
 ]);
 
-function outputsAre(out: string, outputs: Lock["outputs"]): boolean {
+function areOutputsUnchanged(out: string, outputs: Lock["outputs"]): boolean {
   return Object.entries(outputs).every(([name, cid]) => OUTPUTS.has(name) && isIntact(join(out, name), cid));
 }
 
-function contentIs(folder: string, names: Cid, deep: boolean): boolean {
+function isContentUnchanged(folder: string, names: Cid, deep: boolean): boolean {
   if (!existsSync(folder)) return false;
-  const found = readdirSync(folder);
-  return contentNames(found) === names && (!deep || found.every((cid) => isIntact(join(folder, cid), cid)));
+  const present = readdirSync(folder);
+  return contentNames(present) === names && (!deep || present.every((cid) => isIntact(join(folder, cid), cid)));
 }
 
 function isIntact(file: string, cid: Cid): boolean {
   try {
-    // A device may have no end.
+    // A device may be endless.
     return statSync(file).isFile() && matches(cid, readFileSync(file));
   } catch {
     return false;
@@ -143,12 +145,12 @@ function isLock(value: unknown): value is Lock {
   );
 }
 
-/** The most locks that are remembered: one for each state of an image. */
+/** The maximum number of recorded locks: one for each state of an image. */
 const LOCKS_MAX = 200;
 
 /**
- * The locks that Berth itself wrote for this user. A lock stands beside the image, and anyone who changes the image
- * could write it; so only a lock that is remembered here, outside all projects, is trusted.
+ * The locks that Berth itself wrote for this user. A lock is stored next to the image, where anyone who changes the
+ * image could write it; so only a lock that is recorded here, outside of all projects, is trusted.
  */
 export class OwnLocks {
   readonly #folder: string;
@@ -164,18 +166,18 @@ export class OwnLocks {
     return existsSync(join(this.#folder, lock));
   }
 
-  /** Remembers a lock. If that fails, its results are compiled again. */
+  /** Records a lock. If that fails, its results are compiled again. */
   add(lock: Cid): void {
     try {
       mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
       writeFileSync(join(this.#folder, lock), "");
-      this.#forgetOldest();
+      this.#removeOldest();
     } catch {
-      // There is no folder of the user's own, or the disk is full.
+      // The user has no folder for it, or the disk is full.
     }
   }
 
-  #forgetOldest(): void {
+  #removeOldest(): void {
     const locks = readdirSync(this.#folder);
     if (locks.length <= LOCKS_MAX) return;
     const age = new Map(locks.map((lock) => [lock, statSync(join(this.#folder, lock)).mtimeMs]));

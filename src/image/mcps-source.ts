@@ -5,11 +5,11 @@ import { nodeAt, parseJsonSource, problemAt, type JsonNode, type SourcePosition 
 import type { Json, JsonObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
 import { isFault, type SourceFolder } from "./source-folder.ts";
-import { readUpstreamsLock, unfitProblems } from "./upstreams-lock.ts";
+import { readUpstreamsLock, findLockProblems } from "./upstreams-lock.ts";
 
-/** A source says no CID of a contract, which its lock gives; an entry with `config_cid` has no other field. */
-const { contract_cid: _contract, config_cid: _config, ...written } = entryTypes;
-const sourceFields = { ...written, tools: "objects", resources: "objects", prompts: "objects" } as const;
+/** Sources contain no CID of a contract, which comes from the lock; an entry with `config_cid` has no other field. */
+const { contract_cid: _contract, config_cid: _config, ...allowedTypes } = entryTypes;
+const sourceFields = { ...allowedTypes, tools: "objects", resources: "objects", prompts: "objects" } as const;
 
 /** A file named by a source, which the image replaces by a CID. */
 export interface Reference {
@@ -18,19 +18,16 @@ export interface Reference {
   /** As written: a path in the folder of sources, or for a definition a CID. */
   readonly target: string;
   readonly at: SourcePosition;
-  /** The entry that names the definition; absent where a boot source does. */
+  /** The entry that names the definition; absent for a boot source. */
   readonly entry?: {
     /** Without the fields that name files. */
     readonly value: JsonObject;
-    /** Problems, whose pointers begin with the server, at their places in the file. */
+    /** Returns problems, whose pointers begin with the server, with their positions in the file. */
     place(problems: readonly Problem[]): Problem[];
   };
 }
 
-/**
- * Finds problems inside an entry: in its tools, its secrets and the like. Pointers begin with the server. Passed to the
- * generator, since the meaning of an entry is the host's business.
- */
+/** Finds problems inside an entry, whose meaning the host defines. Pointers begin with the server. */
 export type CheckEntry = (server: string, entry: JsonObject) => readonly Problem[];
 
 export interface McpsSource {
@@ -38,19 +35,16 @@ export interface McpsSource {
   /** Launcher URIs, in the order of their servers. */
   readonly upstreams: readonly string[];
   readonly problems: readonly Problem[];
-  /**
-   * The generated configuration once the CIDs of targets are known, and the blocks that it refers to by `config_cid`. A
-   * target without a CID stands there as it is written, for the host to refuse its server.
-   */
-  generate(cidOf: CidOf): { value: JsonObject; blocks: Block[] };
+  /** Generates the configuration, and the blocks of `config_cid`s. Targets without a CID remain as written. */
+  generate(findCid: FindCid): { value: JsonObject; blocks: Block[] };
 }
 
-type CidOf = (target: string) => Cid | undefined;
+type FindCid = (target: string) => Cid | undefined;
 
-/** Generates an entry: `emit` takes the block of each configuration that stands in a file of its own. */
-type Generate = (cidOf: CidOf, emit: (block: Block) => void) => Json;
+/** Generates an entry: `emit` receives the block of each configuration in a file of its own. */
+type Generate = (findCid: FindCid, emit: (block: Block) => void) => Json;
 
-/** Reads the list of servers, the configuration files that it names, and the lock beside it. */
+/** Reads the list of servers, the configuration files that it names, and the lock next to it. */
 export function readMcpsSource(root: JsonNode, folder: SourceFolder, checkEntry: CheckEntry = () => []): McpsSource {
   const problems: Problem[] = [];
   const locked = readUpstreamsLock(folder, problems);
@@ -63,20 +57,20 @@ export function readMcpsSource(root: JsonNode, folder: SourceFolder, checkEntry:
       if (typeof node.value !== "string") problems.push(problemAt(node.at, "wrong-type", "It must be a string"));
       continue;
     }
-    const wrong = serverNameProblem(server);
-    if (wrong) problems.push(problemAt(at, "bad-name", wrong));
+    const fault = serverNameProblem(server);
+    if (fault) problems.push(problemAt(at, "bad-name", fault));
     entries.set(server, readEntry(node, server, [], reading));
   }
   const { references, upstreams } = reading;
-  problems.push(...unfitProblems(root.at.file, locked, new Set(upstreams)));
+  problems.push(...findLockProblems(root.at.file, locked, new Set(upstreams)));
   return {
     references,
     upstreams,
     problems,
-    generate(cidOf) {
+    generate(findCid) {
       const blocks: Block[] = [];
       const generated = [...entries].map(([server, generate]) => {
-        return [server, generate(cidOf, (block) => blocks.push(block))] as const;
+        return [server, generate(findCid, (block) => blocks.push(block))] as const;
       });
       return { value: Object.fromEntries(generated), blocks };
     },
@@ -93,7 +87,7 @@ interface Reading {
   readonly problems: Problem[];
 }
 
-/** `chain` lists the configuration files that led here. */
+/** `chain` lists the configuration files that led to this one. */
 function readEntry(node: JsonNode, server: string, chain: readonly string[], reading: Reading): Generate {
   if (node.members?.has("config_cid")) return readConfigFile(node, server, chain, reading);
 
@@ -102,10 +96,12 @@ function readEntry(node: JsonNode, server: string, chain: readonly string[], rea
     const message = `"${server}" has both a definition and an upstream; a server is one or the other`;
     reading.problems.push(problemAt(fields.upstream.at, "two-kinds", message));
   }
-  const written = Object.entries(fields);
-  const files = written.filter(([name]) => cidFields.some((each) => each === name));
-  const value = Object.fromEntries(written.flatMap((each) => (files.includes(each) ? [] : [[each[0], each[1].value]])));
-  const entry = { value, place: (problems: readonly Problem[]) => placedInEntry(node, problems) };
+  const entries = Object.entries(fields);
+  const files = entries.filter(([name]) => cidFields.some((field) => field === name));
+  const value = Object.fromEntries(
+    entries.flatMap((field) => (files.includes(field) ? [] : [[field[0], field[1].value]])),
+  );
+  const entry = { value, place: (problems: readonly Problem[]) => locateInEntry(node, problems) };
   reading.problems.push(...entry.place(reading.checkEntry(server, value)));
   for (const [name, { value: target, at }] of files) {
     const kind = name === "definition" ? "definition" : "transform";
@@ -114,20 +110,20 @@ function readEntry(node: JsonNode, server: string, chain: readonly string[], rea
   const upstream = fields.definition ? undefined : (fields.upstream?.value as string | undefined);
   if (upstream !== undefined) reading.upstreams.push(upstream);
   const contract = upstream === undefined ? undefined : reading.locked.get(upstream);
-  return (cidOf, emit) => {
+  return (findCid, emit) => {
     if (contract) emit(contract);
-    // With what is wrong in it, so that the host refuses the server and does not serve it as if it said less.
+    // Includes invalid parts, so that the host refuses the server instead of serving it without them.
     const generated = Array.from(node.members ?? [], ([name, member]): [string, Json] => {
       const { value } = member.node;
-      return [name, (files.some(([file]) => file === name) && cidOf(value as string)) || value];
+      return [name, (files.some(([file]) => file === name) && findCid(value as string)) || value];
     });
     if (!node.members) return node.value;
     return { ...Object.fromEntries(generated), ...(contract && { contract_cid: contract.cid }) };
   };
 }
 
-/** The entry may stand in a file of its own, where pointers begin with it. */
-function placedInEntry(node: JsonNode, problems: readonly Problem[]): Problem[] {
+/** The entry may be in a file of its own, where pointers begin with it. */
+function locateInEntry(node: JsonNode, problems: readonly Problem[]): Problem[] {
   return problems.map(({ code, message, severity, tool, pointer = "" }) => {
     const inner = pointer.replace(/^\/[^/]*/, "");
     return Object.assign(
@@ -137,7 +133,7 @@ function placedInEntry(node: JsonNode, problems: readonly Problem[]): Problem[] 
   });
 }
 
-/** `{ "config_cid": "file.json" }`: the entry stands in that file, which may again name another. */
+/** `{ "config_cid": "file.json" }`: the entry is in that file, which may refer to another. */
 function readConfigFile(node: JsonNode, server: string, chain: readonly string[], reading: Reading): Generate {
   const { folder, problems } = reading;
   const { config_cid: field } = readSourceFields(node, { config_cid: "text" }, `An entry with "config_cid"`, problems);
@@ -158,8 +154,8 @@ function readConfigFile(node: JsonNode, server: string, chain: readonly string[]
   problems.push(...parsed.problems);
   if (!parsed.root) return unread;
   const inner = readEntry(parsed.root, server, [...chain, file.path], reading);
-  return (cidOf, emit) => {
-    const block = jsonBlock(inner(cidOf, emit));
+  return (findCid, emit) => {
+    const block = jsonBlock(inner(findCid, emit));
     emit(block);
     return { config_cid: block.cid };
   };

@@ -7,14 +7,11 @@ import { isDeeper, isObject, NESTING_MAX } from "../lib/json.ts";
 import { printable } from "../lib/printable.ts";
 import { cidFile, CONTENT_FOLDER, type Image, type ImageName, type Manifest } from "./image.ts";
 
-/**
- * Opens the image of a folder. Rejects with `image_invalid` when there is none, or when its manifest does not match its
- * CID or holds an invalid name. Content is verified as it is read.
- */
+/** Opens an image. Rejects with `image_invalid` unless its manifest is valid. Content is verified when it is read. */
 export async function readImage(dir: string, name: ImageName): Promise<Image> {
   const content = (cid: Cid): Uint8Array => readContent(dir, cid);
   const cid = new TextDecoder().decode(readBytes(join(dir, cidFile(name)))).trim();
-  if (!isCid(cid)) throw invalid(`${cidFile(name)} holds no CID`);
+  if (!isCid(cid)) throw invalid(`${cidFile(name)} does not contain a CID`);
   const manifest = parseManifest(content(cid), cid);
   checkNames(manifest);
   return { name, cid, manifest, content };
@@ -22,15 +19,15 @@ export async function readImage(dir: string, name: ImageName): Promise<Image> {
 
 /** Throws `image_invalid` with every name that is listed twice or invalid for a server or variable. */
 export function checkNames({ servers, variables }: Manifest): void {
-  const wrong = [
+  const faults = [
     ...servers.map(({ name }) => serverNameProblem(name)),
     ...variables.map(({ name }) => variableNameProblem(name)),
     ...[servers, variables].flatMap(repeatedNames),
   ].filter((problem) => problem !== undefined);
-  if (wrong.length > 0) throw invalid(printable(wrong.join("; ")));
+  if (faults.length > 0) throw invalid(printable(faults.join("; ")));
 }
 
-/** With two meanings of one name, a check could read one and the store keep the other. */
+/** With two meanings of one name, a check could read one and the store the other. */
 function repeatedNames(names: Manifest["servers"]): string[] {
   const seen = new Set<string>();
   return names.flatMap(({ name }) => (seen.size === seen.add(name).size ? `"${name}" is listed twice` : []));
@@ -50,7 +47,7 @@ function readContent(dir: string, cid: Cid): Uint8Array {
   // Checked before it becomes a path: a manifest must not reach a file outside of the image.
   if (!isCid(cid)) throw invalid(`"${cid}" is not a CID`);
   const bytes = readBytes(join(dir, CONTENT_FOLDER, cid));
-  if (!matches(cid, bytes)) throw invalid(`the bytes of ${cid} are damaged; run \`berth boot\` to make them again`);
+  if (!matches(cid, bytes)) throw invalid(`the bytes of ${cid} are damaged; run \`berth boot\` to generate them again`);
   return bytes;
 }
 
@@ -87,7 +84,7 @@ function readBytes(file: string): Uint8Array {
   try {
     return readFileSync(file);
   } catch (error) {
-    throw invalid(`${file} cannot be read; run \`berth boot\` to make the image`, error);
+    throw invalid(`${file} cannot be read; run \`berth boot\` to generate the image`, error);
   }
 }
 

@@ -3,12 +3,12 @@ import { isAbsolute, join, posix, relative, sep } from "node:path";
 import { rawBlock, type Block, type Cid } from "../lib/cid.ts";
 import { DATA_FOLDER, isInDataFolder } from "../lib/data-folder.ts";
 
-/** The folder of sources: the generator reads only through it, and it gives access to nothing outside. */
+/** The folder of sources: the generator reads only through it, and it gives no access to anything outside. */
 export interface SourceFolder {
   readonly root: string;
   /** A file of the folder by its path with forward slashes, or the problem with the path. */
   read(path: string): FolderFile | SourceFault;
-  /** As `read`; a file that is not text in UTF-8 is a problem, too. */
+  /** Like `read`; a file that is not UTF-8 text is also a problem. */
   readText(path: string): FolderText | SourceFault;
   /** The CID of every file that was read so far, by path. */
   cids(): Record<string, Cid>;
@@ -18,7 +18,7 @@ export interface FolderFile {
   /** Relative to the folder, without `.` and `..`. */
   readonly path: string;
   readonly block: Block;
-  /** Undefined when the bytes are not UTF-8. */
+  /** Undefined if the bytes are not UTF-8. */
   readonly text: string | undefined;
 }
 
@@ -39,11 +39,11 @@ export function openSourceFolder(root: string, bytesMax: number): SourceFolder {
   let realRoot: string | undefined;
 
   const read = (path: string): FolderFile | SourceFault => {
-    const fault = faultOfPath(path);
+    const fault = findPathFault(path);
     if (fault) return fault;
     const normal = posix.normalize(path);
-    const known = files.get(normal);
-    if (known) return known;
+    const cached = files.get(normal);
+    if (cached) return cached;
     try {
       realRoot ??= realpathSync(root);
       const real = realpathSync(join(root, normal));
@@ -51,20 +51,23 @@ export function openSourceFolder(root: string, bytesMax: number): SourceFolder {
         return { code: "outside", message: `"${path}" is a link that leads outside the folder of sources` };
       }
       if (isInDataFolder(relative(realRoot, real))) {
-        const message = `"${path}" leads into the folder ${DATA_FOLDER}, where Berth keeps its data`;
+        const message = `"${path}" leads into the folder ${DATA_FOLDER}, where Berth stores its data`;
         return { code: "outside", message };
       }
       const stats = statSync(real);
       if (!stats.isFile()) return { code: "not-a-file", message: `"${path}" is not a file` };
       if (stats.size > bytesMax) {
-        return { code: "too-large", message: `"${path}" has ${stats.size} bytes, and a source may have ${bytesMax}` };
+        return {
+          code: "too-large",
+          message: `"${path}" has ${stats.size} bytes; a source file may have at most ${bytesMax}`,
+        };
       }
       const block = rawBlock(readFileSync(real));
       const file = { path: normal, block, text: decode(block.bytes) };
       files.set(normal, file);
       return file;
     } catch (error) {
-      return faultOfError(path, error as NodeJS.ErrnoException);
+      return explainError(path, error as NodeJS.ErrnoException);
     }
   };
 
@@ -75,16 +78,16 @@ export function openSourceFolder(root: string, bytesMax: number): SourceFolder {
       const file = read(path);
       if (isFault(file)) return file;
       const { text } = file;
-      if (text === undefined) return { code: "not-utf8", message: `"${file.path}" is not text in UTF-8` };
+      if (text === undefined) return { code: "not-utf8", message: `"${file.path}" is not UTF-8 text` };
       return { ...file, text };
     },
     cids: () => Object.fromEntries([...files].map(([path, { block }]) => [path, block.cid])),
   };
 }
 
-function faultOfPath(path: string): SourceFault | undefined {
+function findPathFault(path: string): SourceFault | undefined {
   if (path === "") return { code: "bad-path", message: "The path is empty" };
-  if (path.includes("\0")) return { code: "bad-path", message: "The path holds a NUL character" };
+  if (path.includes("\0")) return { code: "bad-path", message: "The path contains a NUL character" };
   if (path.includes("\\")) return { code: "bad-path", message: `Write "${path}" with forward slashes` };
   if (isAbsolute(path) || /^[A-Za-z]:/.test(path)) {
     return { code: "absolute-path", message: `"${path}" is absolute; write it relative to the folder of sources` };
@@ -101,7 +104,7 @@ function isInside(folder: string, file: string): boolean {
   return path !== ".." && !path.startsWith(`..${sep}`) && !isAbsolute(path);
 }
 
-function faultOfError(path: string, error: NodeJS.ErrnoException): SourceFault {
+function explainError(path: string, error: NodeJS.ErrnoException): SourceFault {
   if (error.code === "ENOENT" || error.code === "ENOTDIR") {
     return { code: "missing-file", message: `There is no file "${path}" in the folder of sources` };
   }

@@ -5,17 +5,14 @@ import type { Problem } from "../lib/problem.ts";
 import { MCPS_FILE, UPSTREAMS_LOCK } from "./image.ts";
 import { isFault, type SourceFolder } from "./source-folder.ts";
 
-/**
- * `upstreams.lock.json` beside the sources: the state of each upstream when it was last examined, by its launcher URI.
- * The image takes the contract, which then is the approved one of the server; `berth mcp lock` writes the file.
- */
+/** `upstreams.lock.json` next to the sources: the approved contract of each upstream, by launcher URI. */
 export interface UpstreamsLock {
   readonly version: typeof UPSTREAMS_LOCK_VERSION;
   readonly upstreams: Readonly<Record<string, LockedUpstream>>;
 }
 
 export interface LockedUpstream {
-  /** The version of the package, and its integrity as the registry states it; for `npx` alone. */
+  /** The version of the package, and its integrity according to the registry; only for `npx`. */
   readonly version?: string;
   readonly integrity?: string;
   readonly contract_cid: Cid;
@@ -23,7 +20,7 @@ export interface LockedUpstream {
 }
 
 export const UPSTREAMS_LOCK_VERSION = 1;
-const REMEDY = "Run `berth mcp lock`, and review what it changes.";
+const HINT = "Run `berth mcp lock`, and review what it changes.";
 
 /** The blocks of the locked contracts, by launcher URI. Problems with the file are warnings. */
 export function readUpstreamsLock(folder: SourceFolder, problems: Problem[]): ReadonlyMap<string, Block> {
@@ -41,20 +38,21 @@ export function readUpstreamsLock(folder: SourceFolder, problems: Problem[]): Re
   for (const [uri, locked] of Object.entries(lock["upstreams"])) {
     const block = isObject(locked) && isObject(locked["contract"]) ? jsonBlock(locked["contract"]) : undefined;
     if (block && isObject(locked) && block.cid === locked["contract_cid"]) blocks.set(uri, block);
-    else problems.push(warning("bad-lock", `Its record of "${nameOf(uri)}" was changed since it was written.`));
+    else problems.push(warning("bad-lock", `Its record of "${withoutQuery(uri)}" was changed since it was written.`));
   }
   return blocks;
 }
 
-/**
- * Reports where the lock does not match the upstreams that a list of servers uses. A folder that is served directly needs
- * no lock, but one that has a lock is expected to name them all.
- */
-export function unfitProblems(list: string, locked: ReadonlyMap<string, Block>, used: ReadonlySet<string>): Problem[] {
+/** Reports where the lock does not match the upstreams in use. A folder that is served directly needs none. */
+export function findLockProblems(
+  list: string,
+  locked: ReadonlyMap<string, Block>,
+  used: ReadonlySet<string>,
+): Problem[] {
   const unused = [...locked.keys()]
     .filter((uri) => !used.has(uri))
-    .map((uri) => warning("unused-lock", `No server starts from "${nameOf(uri)}" any more.`));
-  const unlocked = [...used].filter((uri) => !locked.has(uri)).map((uri) => `"${nameOf(uri)}"`);
+    .map((uri) => warning("unused-lock", `No server starts from "${withoutQuery(uri)}" any more.`));
+  const unlocked = [...used].filter((uri) => !locked.has(uri)).map((uri) => `"${withoutQuery(uri)}"`);
   if (unlocked.length === 0 || (list === MCPS_FILE && locked.size === 0)) return unused;
   const more = unlocked.length > NAMES_MAX ? ` and ${unlocked.length - NAMES_MAX} more` : "";
   const names = unlocked.slice(0, NAMES_MAX).join(", ") + more;
@@ -66,10 +64,10 @@ export function unfitProblems(list: string, locked: ReadonlyMap<string, Block>, 
 const NAMES_MAX = 10;
 
 function warning(code: string, message: string): Problem {
-  return { code, message: `${message} ${REMEDY}`, severity: "warning", file: UPSTREAMS_LOCK };
+  return { code, message: `${message} ${HINT}`, severity: "warning", file: UPSTREAMS_LOCK };
 }
 
-/** Leaves out the query, which may hold secrets. */
-function nameOf(uri: string): string {
+/** Leaves out the query, which may contain secrets. */
+function withoutQuery(uri: string): string {
   return uri.replace(/\?.*$/s, "");
 }

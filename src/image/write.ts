@@ -8,19 +8,19 @@ import { CONTENT_FOLDER, LOCK_FILE } from "./image.ts";
 const UNFINISHED = ".unfinished-";
 
 /**
- * Brings a folder to a generated image. Whenever the process ends, each image there is readable and either the old or
- * the new one: content is written first, then the `.cid` that readers start from, and content that no image names is
+ * Updates a folder to a generated image. Whenever the process ends, each image there is readable and either the old or
+ * the new one: content is written first, then the `.cid` from which readers start, and content that no image names is
  * removed last.
  */
 export function writeImage(out: string, image: GeneratedImage): void {
-  refuseStrangers(out);
+  refuseForeignFolder(out);
   const contentFolder = join(out, CONTENT_FOLDER);
   mkdirSync(contentFolder, { recursive: true });
-  const held = new Set(readdirSync(contentFolder));
+  const existing = new Set(readdirSync(contentFolder));
   for (const [cid, bytes] of image.content) {
     const file = join(contentFolder, cid);
-    // Nobody reads a new name before a `.cid` leads to it, so its file may be left half written.
-    if (held.has(cid)) replace(file, bytes);
+    // No reader uses a new name before a `.cid` leads to it, so its file may be incomplete.
+    if (existing.has(cid)) replace(file, bytes);
     else writeFileSync(file, bytes);
   }
   for (const [file, bytes] of image.files) replace(join(out, file), bytes);
@@ -43,9 +43,9 @@ export function compareImage(out: string, image: GeneratedImage): Difference[] {
 
   const differences: Difference[] = [];
   for (const [file, bytes] of expected) {
-    const found = read(join(out, file));
-    if (!found) differences.push({ file, is: "missing" });
-    else if (!found.equals(bytes)) differences.push({ file, is: "different" });
+    const current = read(join(out, file));
+    if (!current) differences.push({ file, is: "missing" });
+    else if (!current.equals(bytes)) differences.push({ file, is: "different" });
   }
   for (const name of list(join(out, CONTENT_FOLDER))) {
     if (!image.content.has(name)) differences.push({ file: `${CONTENT_FOLDER}/${name}`, is: "extra" });
@@ -54,20 +54,20 @@ export function compareImage(out: string, image: GeneratedImage): Difference[] {
   return differences;
 }
 
-/** Content that no image names is removed from `content/`: this must not happen to a foreign folder. */
-function refuseStrangers(out: string): void {
+/** Content that no image names is removed from `content/`, so a folder with other files is refused. */
+function refuseForeignFolder(out: string): void {
   if (existsSync(join(out, LOCK_FILE))) return;
-  const strangers = list(join(out, CONTENT_FOLDER)).filter((name) => !isCid(name) && !name.startsWith(UNFINISHED));
-  if (strangers.length === 0) return;
-  const reason = `${join(out, CONTENT_FOLDER)} holds files that do not belong to an image (${strangers[0]}); choose another --out`;
+  const foreignFiles = list(join(out, CONTENT_FOLDER)).filter((name) => !isCid(name) && !name.startsWith(UNFINISHED));
+  if (foreignFiles.length === 0) return;
+  const reason = `${join(out, CONTENT_FOLDER)} contains files that do not belong to an image (${foreignFiles[0]}); choose another --out`;
   throw new BerthError("image_invalid", reason);
 }
 
-/** At any moment the name leads to the old file, or the whole new one. */
+/** At any moment, the name refers to the old file or to the complete new one. */
 function replace(file: string, bytes: Uint8Array): void {
-  const found = read(file);
-  if (found?.equals(bytes)) return;
-  if (existsSync(file) && !found) rmSync(file, { recursive: true });
+  const current = read(file);
+  if (current?.equals(bytes)) return;
+  if (existsSync(file) && !current) rmSync(file, { recursive: true });
   const unfinished = join(dirname(file), `${UNFINISHED}${process.pid}`);
   writeFileSync(unfinished, bytes);
   renameSync(unfinished, file);

@@ -1,4 +1,4 @@
-/** Stores entries of a total weight of at most `max`. Where a new one exceeds that, those set longest ago are dropped. */
+/** Stores entries of a total weight of at most `max`, and drops the least recently set to make room for new ones. */
 export class BoundedMap<Key, Value> extends Map<Key, Value> {
   readonly #max: number;
   readonly #weigh: (value: Value) => number;

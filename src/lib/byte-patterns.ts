@@ -1,4 +1,7 @@
-/** Bytes to find; where a match ends, so many up to there and so many beyond are hidden: it may be a part of more. */
+/**
+ * Bytes to find. From the end of a match, `before` bytes backwards and `after` bytes forwards are hidden: it may be a
+ * part of a longer value.
+ */
 export interface BytePattern {
   readonly bytes: Uint8Array;
   readonly before: number;
@@ -10,11 +13,11 @@ export interface BytePattern {
  * constant time on average, however many patterns share a prefix. A state is a prefix of a pattern; state 0 is empty.
  */
 export class BytePatterns {
-  /** The length of each state, and what to hide where it is reached: nothing if no pattern ends there. */
+  /** The length of each state, and how much to hide when it is reached: nothing if no pattern ends there. */
   readonly depth: Int32Array;
   readonly before: Int32Array;
   readonly after: Int32Array;
-  /** The longest state that is a proper suffix of each. */
+  /** The longest proper suffix of each state that is a state. */
   readonly #suffix: Int32Array;
   readonly #byte: Int32Array;
   readonly #root = new Int32Array(256);
@@ -34,7 +37,7 @@ export class BytePatterns {
       while (open > 0 && longestFirst[open - 1]!.bytes.length <= at) open--;
       for (let index = 0; index < open; index++) {
         const { bytes, before, after } = longestFirst[index]!;
-        const state = this.#extended(states[index]!, bytes[at]!);
+        const state = this.#extend(states[index]!, bytes[at]!);
         states[index] = state;
         if (at === bytes.length - 1) this.#end(state, before, after);
       }
@@ -55,19 +58,19 @@ export class BytePatterns {
     return first === 0 || this.#byte[first] === byte ? first : (this.#further.get(state * 256 + byte) ?? 0);
   }
 
-  #extended(state: number, byte: number): number {
-    const known = this.#successor(state, byte);
-    if (known !== 0) return known;
+  #extend(state: number, byte: number): number {
+    const existing = this.#successor(state, byte);
+    if (existing !== 0) return existing;
     const suffix = state === 0 ? 0 : this.next(this.#suffix[state]!, byte);
-    const made = this.#states++;
-    this.#suffix[made] = suffix;
-    this.#byte[made] = byte;
-    this.depth[made] = this.depth[state]! + 1;
-    this.#end(made, this.before[suffix]!, this.after[suffix]!);
-    if (state === 0) this.#root[byte] = made;
-    else if (this.#first[state] === 0) this.#first[state] = made;
-    else this.#further.set(state * 256 + byte, made);
-    return made;
+    const created = this.#states++;
+    this.#suffix[created] = suffix;
+    this.#byte[created] = byte;
+    this.depth[created] = this.depth[state]! + 1;
+    this.#end(created, this.before[suffix]!, this.after[suffix]!);
+    if (state === 0) this.#root[byte] = created;
+    else if (this.#first[state] === 0) this.#first[state] = created;
+    else this.#further.set(state * 256 + byte, created);
+    return created;
   }
 
   #end(state: number, before: number, after: number): void {

@@ -3,16 +3,15 @@ interface Numbered {
 }
 
 /**
- * The calls under way by their numbers, which are never given twice. A `Map` would do the same, but V8 rebuilds one
- * that changes with every call again and again, and each old table keeps the next one and its calls alive until a full
- * garbage collection.
+ * The running calls by id; ids are never reused. A `Map` would do the same, but V8 keeps rebuilding one that changes
+ * with every call, and each old table keeps the next one and its calls alive until a full garbage collection.
  */
 export class CallTable<Call extends Numbered> {
   #slots: (Call | undefined)[] = Array.from({ length: 64 }, () => undefined);
   #lastId: number;
   #size = 0;
 
-  /** Numbers begin after `lastId`. */
+  /** Ids begin after `lastId`. */
   constructor(lastId = 0) {
     this.#lastId = lastId;
   }
@@ -21,24 +20,24 @@ export class CallTable<Call extends Numbered> {
     return this.#size;
   }
 
-  /** Assigns the call its number. */
+  /** Assigns the call its id. */
   add(call: Call): void {
     if (this.#size * 2 >= this.#slots.length) this.#grow();
-    // A long call keeps its slot while others come and go around it.
+    // A long call keeps its slot while others start and end around it.
     do this.#lastId += 1;
-    while (this.#slots[this.#slotOf(this.#lastId)]);
+    while (this.#slots[this.#slotFor(this.#lastId)]);
     call.id = this.#lastId;
-    this.#slots[this.#slotOf(call.id)] = call;
+    this.#slots[this.#slotFor(call.id)] = call;
     this.#size += 1;
   }
 
   get(id: number): Call | undefined {
-    const call = Number.isSafeInteger(id) && id >= 0 ? this.#slots[this.#slotOf(id)] : undefined;
+    const call = Number.isSafeInteger(id) && id >= 0 ? this.#slots[this.#slotFor(id)] : undefined;
     return call?.id === id ? call : undefined;
   }
 
   remove(call: Call): void {
-    const slot = this.#slotOf(call.id);
+    const slot = this.#slotFor(call.id);
     if (this.#slots[slot] !== call) return;
     this.#slots[slot] = undefined;
     this.#size -= 1;
@@ -53,14 +52,14 @@ export class CallTable<Call extends Numbered> {
     this.#size = 0;
   }
 
-  #slotOf(id: number): number {
+  #slotFor(id: number): number {
     return id % this.#slots.length;
   }
 
-  /** Numbers that fall on different slots of a table still do so in one of twice the size. */
+  /** Ids that fall on different slots of a table still do so in one of twice the size. */
   #grow(): void {
     const calls = this.all();
     this.#slots = Array.from({ length: this.#slots.length * 2 }, () => undefined);
-    for (const call of calls) this.#slots[this.#slotOf(call.id)] = call;
+    for (const call of calls) this.#slots[this.#slotFor(call.id)] = call;
   }
 }

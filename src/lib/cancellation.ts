@@ -1,11 +1,11 @@
-/** Signals that nobody waits for a call any more. Every `AbortSignal` is one. */
+/** Signals that no caller waits for a call any more. Every `AbortSignal` is one. */
 export interface CancelSignal {
   readonly aborted: boolean;
   addEventListener(type: "abort", listener: () => void): void;
   removeEventListener(type: "abort", listener: () => void): void;
 }
 
-/** A signal for one listener or two: an `AbortController` costs more than the rest of the protocol in a call. */
+/** A signal for one or two listeners: an `AbortController` costs more than the rest of the protocol in a call. */
 export class Cancellation implements CancelSignal {
   aborted = false;
   #listeners: (() => void)[] = [];
@@ -26,7 +26,7 @@ export class Cancellation implements CancelSignal {
   }
 }
 
-/** Converts a signal for APIs that take nothing else. */
+/** Converts a signal for APIs that accept nothing else. */
 export function toAbortSignal(signal: CancelSignal): AbortSignal {
   if (signal instanceof AbortSignal) return signal;
   const controller = new AbortController();
@@ -35,7 +35,7 @@ export function toAbortSignal(signal: CancelSignal): AbortSignal {
   return controller.signal;
 }
 
-/** Resolves after this time, or as soon as the signal is aborted: then nobody waits any more. */
+/** Resolves after this time, or as soon as the signal is aborted. */
 export function pause(ms: number, signal: CancelSignal | undefined): Promise<void> {
   return new Promise((resolve) => {
     const end = (): void => {

@@ -5,8 +5,8 @@ import { turnTaker } from "./event-loop.ts";
 import { hasMoreValues } from "./json.ts";
 
 /**
- * Content addresses: CIDv1, sha2-256, base32 lower case (`bafk…` for bytes, `bagu…` for structures).
- * The only place that hashes content or knows how a CID is written.
+ * Content addresses: CIDv1, sha2-256, base32 in lower case (`bafk…` for bytes, `bagu…` for structures). This is the
+ * only file that hashes content or knows the notation of CIDs.
  */
 export type Cid = string;
 
@@ -21,47 +21,47 @@ const SHA2_256 = 0x12;
 const RAW = 0x55;
 const DAG_JSON = 0x0129;
 
-/** The head of a CID's bytes: version 1, the codec as a varint, the hash and its length in bytes. */
+/** The start of a CID's bytes: version 1, the codec as a varint, the hash and its length in bytes. */
 const HEADS: ReadonlyMap<number, Uint8Array> = new Map([
   [RAW, Uint8Array.of(1, RAW, SHA2_256, 32)],
   [DAG_JSON, Uint8Array.of(1, (DAG_JSON & 0x7f) | 0x80, DAG_JSON >> 7, SHA2_256, 32)],
 ]);
 
-/** Written out, since pages and releases need hundreds at once: the library's CID objects take three times as long. */
-function address(codec: number, bytes: Uint8Array): Cid {
-  return written(codec, hash("sha256", bytes, "buffer"));
+/** Encoded by hand: pages need hundreds at a time, and the library's CID objects take three times as long. */
+function computeCid(codec: number, bytes: Uint8Array): Cid {
+  return encodeCid(codec, hash("sha256", bytes, "buffer"));
 }
 
-function written(codec: number, digest: Uint8Array): Cid {
+function encodeCid(codec: number, digest: Uint8Array): Cid {
   const text = base32.encode(Buffer.concat([HEADS.get(codec)!, digest]));
   // The library appends character by character: such a string takes 1.6 KB until it is copied.
   return Buffer.from(text, "latin1").toString("latin1");
 }
 
-/** The `raw` block of bytes, or of a text's UTF-8. */
+/** The `raw` block of bytes, or of a string as UTF-8. */
 export function rawBlock(content: Uint8Array | string): Block {
   const bytes = typeof content === "string" ? new TextEncoder().encode(content) : content;
-  return { cid: address(RAW, bytes), bytes };
+  return { cid: computeCid(RAW, bytes), bytes };
 }
 
 /**
- * The `dag-json` block of a structure: keys sorted, no spaces, so equal structures have equal bytes.
- * Properties that are `undefined` are left out. Throws `TypeError` for what JSON cannot carry.
+ * The `dag-json` block of a structure: keys sorted, no spaces, so equal structures have equal bytes. Properties that
+ * are `undefined` are omitted. Throws `TypeError` for values that JSON cannot represent.
  */
 export function jsonBlock(value: unknown): Block {
   const bytes = new TextEncoder().encode(canonicalJson(value));
-  return { cid: address(DAG_JSON, bytes), bytes };
+  return { cid: computeCid(DAG_JSON, bytes), bytes };
 }
 
 /**
- * As `jsonBlock`, for a long list or an object of long lists: calls of others get their turns between two items.
- * `onItem` receives each item with the name of its list and its canonical bytes.
+ * Like `jsonBlock`, for a long list or an object of long lists: yields to other calls between two items. `onItem`
+ * receives each item with the name of its list and its canonical bytes.
  */
 export async function jsonBlockInTurns(
   structure: object | readonly unknown[],
   onItem: (list: string, item: unknown, bytes: Uint8Array) => void = () => {},
 ): Promise<Block> {
-  const turn = turnTaker();
+  const yieldIfDue = turnTaker();
   const hash = createHash("sha256");
   const parts: Uint8Array[] = [];
   const write = (text: string): Uint8Array => {
@@ -75,41 +75,41 @@ export async function jsonBlockInTurns(
     for (const [index, item] of items.entries()) {
       if (index > 0) write(",");
       onItem(name, item, write(canonicalJson(item)));
-      await turn();
+      await yieldIfDue();
     }
     write("]");
   };
   if (Array.isArray(structure)) await writeList("", structure);
   else {
     const members = Object.entries(structure).filter(([, value]) => value !== undefined);
-    let before = "{";
+    let separator = "{";
     for (const [name, value] of members.sort(([one], [other]) => (one < other ? -1 : 1))) {
-      write(`${before}${JSON.stringify(name)}:`);
-      before = ",";
+      write(`${separator}${JSON.stringify(name)}:`);
+      separator = ",";
       if (Array.isArray(value)) await writeList(name, value);
       else {
         write(canonicalJson(value));
-        await turn();
+        await yieldIfDue();
       }
     }
     write(members.length === 0 ? "{}" : "}");
   }
-  return { cid: written(DAG_JSON, hash.digest()), bytes: Buffer.concat(parts) };
+  return { cid: encodeCid(DAG_JSON, hash.digest()), bytes: Buffer.concat(parts) };
 }
 
 /** The CID of a structure, by its canonical bytes. */
 export function addressOfJson(bytes: Uint8Array): Cid {
-  return address(DAG_JSON, bytes);
+  return computeCid(DAG_JSON, bytes);
 }
 
-/** The structure in a `dag-json` block's bytes. Berth keeps no links in them, so a key "/" is a key like any other. */
+/** The structure in the bytes of a `dag-json` block. Berth stores no links in them, so "/" is a key like any other. */
 export function decodeJson(bytes: Uint8Array): unknown {
   return JSON.parse(new TextDecoder().decode(bytes));
 }
 
 /**
- * As `decodeJson`, for structures that Berth writes and keeps short; undefined for a longer one, as an imported
- * tenant's content may be, so that nobody has to wait while it is parsed.
+ * Like `decodeJson`, for structures that Berth writes and keeps short. Undefined for a longer one, which an imported
+ * tenant may contain, so that parsing it delays no other call.
  */
 export function decodeRecord(bytes: Uint8Array): unknown {
   if (bytes.length > RECORD_BYTES_MAX) return undefined;
@@ -121,17 +121,17 @@ export function decodeRecord(bytes: Uint8Array): unknown {
 const [RECORD_BYTES_MAX, RECORD_VALUES_MAX] = [4 * 1024 * 1024, 50_000];
 
 /**
- * Decodes an object of long lists, such as a contract: calls of others get their turns between two items. Undefined
- * where one item is longer than a record may be.
+ * Decodes an object of long lists, such as a contract, yielding to other calls between two items. Undefined if one item
+ * is longer than a record may be.
  */
 export async function decodeJsonInTurns(bytes: Uint8Array): Promise<unknown> {
-  if (bytes.length <= AT_ONCE_BYTES || bytes[0] !== OPEN_OBJECT) return decodeRecord(bytes);
-  const turn = turnTaker();
+  if (bytes.length <= INLINE_BYTES_MAX || bytes[0] !== OPEN_OBJECT) return decodeRecord(bytes);
+  const yieldIfDue = turnTaker();
   let at = 1;
   const next = (): unknown => {
     const end = endOfValue(bytes, at);
     const value = decodeRecord(bytes.subarray(at, end));
-    at = value === undefined ? NOWHERE : end;
+    at = value === undefined ? TRUNCATED : end;
     return value;
   };
   const members: [string, unknown][] = [];
@@ -144,22 +144,22 @@ export async function decodeJsonInTurns(bytes: Uint8Array): Promise<unknown> {
       do {
         at += 1;
         items.push(next());
-        await turn();
+        await yieldIfDue();
       } while (bytes[at] === COMMA);
       at += 1;
       value = items;
     } else value = next();
     members.push([name, value]);
-    await turn();
+    await yieldIfDue();
     if (bytes[at] === COMMA) at += 1;
   }
-  return at === NOWHERE ? undefined : Object.fromEntries(members);
+  return at === TRUNCATED ? undefined : Object.fromEntries(members);
 }
 
-/** The end of a value that is cut off: reading ends there. */
-const NOWHERE = Infinity;
-/** The most that is read at once, in a millisecond or two. */
-const AT_ONCE_BYTES = 64 * 1024;
+/** The end of a truncated value: reading ends there. */
+const TRUNCATED = Infinity;
+/** The most that is decoded without yielding, in a millisecond or two. */
+const INLINE_BYTES_MAX = 64 * 1024;
 const [QUOTE, ESCAPE, COMMA, OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = Buffer.from('"\\,[]{}');
 
 /** The end of the value that begins at `at`, in canonical JSON. */
@@ -196,86 +196,86 @@ export function isStructure(cid: Cid): boolean {
   return codecOf(cid) === DAG_JSON;
 }
 
-/** The SHA-256 of the bytes that a CID names. */
+/** The SHA-256 of the content of a CID. */
 export function digestOf(cid: Cid): Uint8Array {
   return base32.decode(cid).subarray(-32);
 }
 
 /** The CID of the bytes with this SHA-256. */
 export function cidOfDigest(digest: Uint8Array): Cid {
-  return written(RAW, digest);
+  return encodeCid(RAW, digest);
 }
 
-/** True if `bytes` match `cid`. False for a text that is not a CID of Berth's two kinds. */
+/** True if `bytes` match `cid`. False for a string that is not a CID of Berth's two kinds. */
 export function matches(cid: Cid, bytes: Uint8Array): boolean {
   const codec = codecOf(cid);
-  return codec !== undefined && address(codec, bytes) === cid;
+  return codec !== undefined && computeCid(codec, bytes) === cid;
 }
 
-/** As `matches`; for long bytes a promise, and calls of others get their turns meanwhile. */
+/** Like `matches`; returns a promise for long bytes, and yields to other calls meanwhile. */
 export function matchesInTurns(cid: Cid, bytes: Uint8Array): boolean | Promise<boolean> {
   const codec = codecOf(cid);
-  if (codec === undefined || bytes.length <= HASHED_AT_ONCE_BYTES) return matches(cid, bytes);
-  return hashedInTurns(bytes).then((digest) => written(codec, digest) === cid);
+  if (codec === undefined || bytes.length <= HASH_STEP_BYTES) return matches(cid, bytes);
+  return hashedInTurns(bytes).then((digest) => encodeCid(codec, digest) === cid);
 }
 
-/** As `rawBlock`; for long bytes, calls of others get their turns meanwhile. */
+/** Like `rawBlock`; yields to other calls while hashing long bytes. */
 export async function rawBlockInTurns(bytes: Uint8Array): Promise<Block> {
-  return { cid: written(RAW, await hashedInTurns(bytes)), bytes };
+  return { cid: encodeCid(RAW, await hashedInTurns(bytes)), bytes };
 }
 
-/** The sha256 of bytes, or another hash; calls of others get their turns meanwhile. */
+/** The SHA-256 of bytes, or another hash; yields to other calls meanwhile. */
 export async function hashedInTurns(bytes: Uint8Array, algorithm = "sha256"): Promise<Buffer> {
-  const turn = turnTaker();
+  const yieldIfDue = turnTaker();
   const hash = createHash(algorithm);
-  for (let at = 0; at < bytes.length; at += HASHED_AT_ONCE_BYTES) {
-    hash.update(bytes.subarray(at, at + HASHED_AT_ONCE_BYTES));
-    await turn();
+  for (let at = 0; at < bytes.length; at += HASH_STEP_BYTES) {
+    hash.update(bytes.subarray(at, at + HASH_STEP_BYTES));
+    await yieldIfDue();
   }
   return hash.digest();
 }
 
 /** Hashing this many bytes takes a millisecond or two. */
-const HASHED_AT_ONCE_BYTES = 1024 * 1024;
+const HASH_STEP_BYTES = 1024 * 1024;
 
 /**
- * The notation of the heads, the digest, and no bits beyond its end. Checked by letters alone: a parser that throws
- * takes fifty times as long for each of the thousands of texts that are no CID.
+ * The notation of both prefixes and the digest, with no bits beyond its end. Checked by a pattern: a parser that throws
+ * takes fifty times as long for each of the thousands of strings that are not CIDs.
  */
-const WRITTEN = /^b(?:(afkrei[a-h][a-z2-7]{50}[aeimquy4])|aguqeera[a-z2-7]{51}[aq])$/;
+const CID_PATTERN = /^b(?:(afkrei[a-h][a-z2-7]{50}[aeimquy4])|aguqeera[a-z2-7]{51}[aq])$/;
 
-/** The length of Berth's CIDs. Whole configurations are checked, too. */
-const LETTERS_MAX = 61;
+/** The length of Berth's longer CIDs. Whole configurations are checked as well. */
+const CID_LENGTH_MAX = 61;
 
 function codecOf(text: string): number | undefined {
-  if (text.length > LETTERS_MAX) return undefined;
-  const found = WRITTEN.exec(text);
-  if (!found) return undefined;
-  return found[1] === undefined ? DAG_JSON : RAW;
+  if (text.length > CID_LENGTH_MAX) return undefined;
+  const match = CID_PATTERN.exec(text);
+  if (!match) return undefined;
+  return match[1] === undefined ? DAG_JSON : RAW;
 }
 
 /**
- * The CIDs that stand in bytes as text, whatever they mean there. Letters that JSON writes as escapes count, too. Bytes
- * without any are searched at the speed of memory.
+ * The CIDs that occur as text in bytes, whatever they mean there, including those with characters that JSON escapes.
+ * Bytes without any are searched at memory speed.
  */
 export function cidsIn(bytes: Uint8Array): Set<Cid> {
-  const found = new Set<Cid>();
+  const cids = new Set<Cid>();
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
-  collectCids(buffer, found);
+  collectCids(buffer, cids);
   if (buffer.includes(ESCAPED)) {
     const plain = buffer
       .toString("latin1")
       .replace(/\\u00([0-7][0-9a-f])/gi, (_: string, code: string) => String.fromCharCode(Number.parseInt(code, 16)));
-    collectCids(Buffer.from(plain, "latin1"), found);
+    collectCids(Buffer.from(plain, "latin1"), cids);
   }
-  return found;
+  return cids;
 }
 
-function collectCids(buffer: Buffer, found: Set<Cid>): void {
-  for (const { start, letters } of NOTATIONS) {
+function collectCids(buffer: Buffer, cids: Set<Cid>): void {
+  for (const { start, letters: length } of NOTATIONS) {
     for (let at = buffer.indexOf(start); at >= 0; at = buffer.indexOf(start, at + 1)) {
-      const text = buffer.toString("latin1", at, at + letters);
-      if (isCid(text)) found.add(text);
+      const text = buffer.toString("latin1", at, at + length);
+      if (isCid(text)) cids.add(text);
     }
   }
 }
@@ -283,5 +283,5 @@ function collectCids(buffer: Buffer, found: Set<Cid>): void {
 const ESCAPED = "\\u00";
 const NOTATIONS = [
   { start: "bafkrei", letters: 59 },
-  { start: "baguqeera", letters: LETTERS_MAX },
+  { start: "baguqeera", letters: CID_LENGTH_MAX },
 ] as const;

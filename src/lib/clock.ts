@@ -1,16 +1,16 @@
 /** A timer of the clock. */
 export interface Timer {
   clear(): void;
-  /** Keeps no process alive from here on. Returns itself. */
+  /** From here on, the timer does not keep the process alive. Returns itself. */
   unref(): Timer;
 }
 
-/** The steady time of this process and its timers; tests let it leap. */
+/** The monotonic time of this process and its timers; tests can advance it. */
 class Clock {
   #leptMs = 0;
   readonly #waiting = new Set<{ readonly dueAt: number; fire(): void }>();
 
-  /** Milliseconds; of use only compared with another reading. */
+  /** Milliseconds, meaningful only compared with another reading. */
   now(): number {
     return performance.now() + this.#leptMs;
   }
@@ -21,28 +21,28 @@ class Clock {
       timer.clear();
       act();
     };
-    const waiting = { dueAt: this.now() + ms, fire };
+    const pending = { dueAt: this.now() + ms, fire };
     const timeout = setTimeout(fire, ms);
     const timer = {
       clear: () => {
         clearTimeout(timeout);
-        this.#waiting.delete(waiting);
+        this.#waiting.delete(pending);
       },
       unref: () => {
         timeout.unref();
         return timer;
       },
     };
-    this.#waiting.add(waiting);
+    this.#waiting.add(pending);
     return timer;
   }
 
-  /** For tests: `ms` pass at once. Calls what is due, in order. */
+  /** For tests: advances time by `ms` and calls what is due, in order. */
   leap(ms: number): void {
     this.#leptMs += ms;
     const due = [...this.#waiting].filter(({ dueAt }) => dueAt <= this.now());
-    for (const waiting of due.sort((one, other) => one.dueAt - other.dueAt))
-      if (this.#waiting.has(waiting)) waiting.fire();
+    for (const pending of due.sort((one, other) => one.dueAt - other.dueAt))
+      if (this.#waiting.has(pending)) pending.fire();
   }
 }
 

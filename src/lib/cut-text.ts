@@ -1,11 +1,11 @@
 import type { Json } from "./json.ts";
 
-/** Cuts a text to its beginning and copies it, so that the rest does not stay in memory. */
+/** Truncates a string and copies it, so that the rest does not stay in memory. */
 export function cutText(text: string, unitsMax: number): string {
   return text.length > unitsMax ? `${Buffer.from(text.slice(0, unitsMax)).toString()}…` : text;
 }
 
-/** The JSON of a value, at least its first `unitsMax` units. A long value takes no more work than a short one. */
+/** At least the first `unitsMax` code units of a value's JSON. A long value takes no more work than a short one. */
 export function beginningOf(value: Json, unitsMax: number): string {
   let text = "";
   const isFull = (): boolean => text.length > unitsMax;
@@ -20,14 +20,14 @@ export function beginningOf(value: Json, unitsMax: number): string {
       }
       text += "]";
     } else {
-      let between = "{";
+      let separator = "{";
       for (const name in part) {
         if (isFull()) break;
-        text += `${between}${JSON.stringify(name.slice(0, unitsMax))}:`;
-        between = ",";
+        text += `${separator}${JSON.stringify(name.slice(0, unitsMax))}:`;
+        separator = ",";
         add(part[name]!);
       }
-      text += between === "{" ? "{}" : "}";
+      text += separator === "{" ? "{}" : "}";
     }
   };
   add(value);

@@ -5,23 +5,23 @@ import { dirname, join } from "node:path";
 import type Database from "#better-sqlite3";
 import { BESIDE, inLock, lockFile } from "./file-lock.ts";
 
-/** Held, beside the draft, by the process that works on it. */
+/** Held next to the draft by the process that writes it. */
 const LOCK = "-berth-lock";
 const LOCK_NAME = new RegExp(`^.+\\.[0-9a-f]{12}(?=${LOCK}$)`);
 const ATTEMPTS_MAX = 5;
-/** The most abandoned drafts that are removed at once; the next run removes others. */
+/** The most orphaned drafts that one run removes; the next run continues. */
 const REMOVED_MAX = 100;
 
 /**
- * Writes a file beside its place and puts it there with `publish`, so that it is there whole or not at all. Only its
- * owner may read it. Drafts left in that folder by killed processes are removed first.
+ * Writes a file next to its destination and moves it there with `publish`, so that it is complete or does not exist.
+ * Only its owner may read it. First removes drafts that killed processes left in that folder.
  */
-export async function inDraft<T>(beside: string, work: (draft: string) => Promise<T>): Promise<T> {
-  removeLeftDrafts(dirname(beside));
-  const draft = `${beside}.${randomBytes(6).toString("hex")}`;
-  const lock = lockOf(draft);
+export async function inDraft<T>(destination: string, work: (draft: string) => Promise<T>): Promise<T> {
+  removeLeftDrafts(dirname(destination));
+  const draft = `${destination}.${randomBytes(6).toString("hex")}`;
+  const lock = lockDraft(draft);
   try {
-    // Readable by its owner alone from the beginning.
+    // Readable only by its owner from the start.
     await (await open(draft, "wx", 0o600)).close();
     return await work(draft);
   } finally {
@@ -31,15 +31,13 @@ export async function inDraft<T>(beside: string, work: (draft: string) => Promis
   }
 }
 
-/**
- * Taken before there is a draft. Undefined where nothing can be locked or written, which writing the draft will report.
- */
-function lockOf(draft: string): Database.Database | undefined {
+/** Locks before the draft exists. Undefined if nothing can be locked, which writing the draft will report. */
+function lockDraft(draft: string): Database.Database | undefined {
   const file = draft + LOCK;
   try {
     for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
       const lock = lockFile(file);
-      // A cleanup of leftovers may have removed the file in the moment before the lock.
+      // The cleanup of another process may have removed the file just before it was locked.
       if (lock && existsSync(file)) return lock;
       lock?.close();
     }
@@ -49,13 +47,13 @@ function lockOf(draft: string): Database.Database | undefined {
   return undefined;
 }
 
-/** Removes the drafts in a folder whose processes were killed. A draft that cannot be removed does no harm. */
+/** Removes drafts in a folder whose processes were killed. A draft that cannot be removed does no harm. */
 export function removeLeftDrafts(folder: string): void {
   try {
     const drafts = readdirSync(folder).flatMap((name) => LOCK_NAME.exec(name)?.[0] ?? []);
     for (const draft of drafts.slice(0, REMOVED_MAX)) {
       const path = join(folder, draft);
-      // Where others may write, it may be a link of theirs to a file of this user's.
+      // In a folder that other users can write, it may be their link to a file of this user.
       const lock = lstatSync(path + LOCK);
       if (!lock.isFile() || lock.uid !== process.getuid?.()) continue;
       inLock(path + LOCK, () => {
@@ -67,7 +65,7 @@ export function removeLeftDrafts(folder: string): void {
   }
 }
 
-/** Gives the draft its name once all of it is on the disk. */
+/** Moves the draft to its destination once all of it is on disk. */
 export async function publish(draft: string, file: string): Promise<void> {
   await sync(draft);
   await rename(draft, file);

@@ -1,14 +1,14 @@
 import { BerthError } from "./errors.ts";
 import { isObject } from "./json.ts";
 
-/** Texts by path; everything but a definition of several files is one text, whose path is its name. */
+/** Sources by path. Everything except a definition of several files is a single source, whose path is its name. */
 export interface Draft {
-  /** The path of the main text. */
+  /** The path of the main file. */
   readonly entry: string;
   readonly files: Readonly<Record<string, string>>;
 }
 
-/** The draft that stands now. */
+/** The current version as a draft. */
 export interface Current extends Draft {
   /** CID of the current version: the ETag of its URL. */
   readonly cid: string;
@@ -18,7 +18,7 @@ export interface Current extends Draft {
   readonly by: string;
 }
 
-/** Parses a draft from JSON; null means none. Throws `parse_error` or `invalid_params`. */
+/** Parses a draft from JSON; null means that there is none. Throws `parse_error` or `invalid_params`. */
 export function parseDraft(body: string): Draft | null {
   let draft: unknown;
   try {
@@ -28,10 +28,7 @@ export function parseDraft(body: string): Draft | null {
   }
   if (draft === null) return null;
   if (!isDraft(draft)) {
-    throw new BerthError(
-      "invalid_params",
-      "a draft must be {entry, files}, file texts by path; send a single text as text/plain",
-    );
+    throw new BerthError("invalid_params", "plain/plain");
   }
   const { entry, files } = draft;
   return { entry, files };

@@ -2,7 +2,7 @@ import { basename, isAbsolute } from "node:path";
 import { BerthError } from "./errors.ts";
 import type { Log } from "./log.ts";
 
-/** The same error, with the paths of host files in the system's message cut to their last part. */
+/** The same error, with paths of host files in the message shortened to their last segment. */
 export function withoutPaths<E extends Error>(error: E): E {
   let { message } = error;
   for (const each of causesOf(error)) {
@@ -15,7 +15,7 @@ export function withoutPaths<E extends Error>(error: E): E {
   return error;
 }
 
-/** An error and its causes, outermost first; a bounded number of them, because they may form a circle. */
+/** An error and its causes, outermost first; bounded, because they may form a cycle. */
 export function causesOf(error: unknown): Error[] {
   const causes: Error[] = [];
   for (let each = error; each instanceof Error && causes.length < CAUSES_MAX; each = each.cause) causes.push(each);
@@ -24,25 +24,25 @@ export function causesOf(error: unknown): Error[] {
 
 const CAUSES_MAX = 10;
 
-/** True if the cause is a lack of file descriptors, in this process or the system, which others will release. */
+/** True if the cause is a temporary lack of file descriptors, in this process or the system. */
 export function lacksDescriptor(error: unknown): boolean {
   return causesOf(error).some(({ code }: NodeJS.ErrnoException) => code === "EMFILE" || code === "ENFILE");
 }
 
 export function noDescriptors(cause?: unknown): BerthError {
-  const detail = `try again in ${RETRY_AFTER_S} s; whoever runs it can raise its limit (ulimit -n)`;
+  const detail = `try again in ${RETRY_AFTER_S} s; its operator can raise the limit (ulimit -n)`;
   return new BerthError("no_descriptors", detail, { data: { retryAfterSeconds: RETRY_AFTER_S }, cause });
 }
 
 const RETRY_AFTER_S = 1;
 
 /**
- * The error that a caller may see. The text of an unforeseen error may say anything, so it goes into the log, and the
- * caller gets the request's id, by which it is found there.
+ * The error that a client may see. The message of an unexpected error may contain anything, so it is only logged, and
+ * the client gets the request's id, by which it can be found in the log.
  */
-export function tellable(error: unknown, requestId: string, log: Log, what: string): BerthError {
+export function tellable(error: unknown, requestId: string, log: Log, event: string): BerthError {
   if (error instanceof BerthError) return withoutPaths(error);
-  log.error({ err: error, requestId }, what);
+  log.error({ err: error, requestId }, event);
   if (lacksDescriptor(error)) return noDescriptors(error);
   return new BerthError("internal", `reference ${requestId}`, { data: { reference: requestId } });
 }

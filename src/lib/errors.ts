@@ -1,5 +1,5 @@
 /**
- * Every error that can reach a person or a client, in one table. Thrown at the cause as `BerthError`, translated
+ * Every error that can reach a person or a client, in one table. Thrown at the cause as `BerthError` and translated
  * once at the edge: `http/` reads `status`, `mcp/` reads `rpc`, the command line prints `message`.
  */
 export const errors = {
@@ -35,13 +35,13 @@ export const errors = {
   too_many_requests: { status: 429, rpc: -32603, message: "Too many requests" },
   too_many_processes: { status: 429, rpc: -32603, message: "Too many processes" },
   no_descriptors: { status: 503, rpc: -32603, message: "Berth can open no more files and connections for now" },
-  state_full: { status: 507, rpc: -32603, message: "There is no room for more state" },
-  state_invalid: { status: 422, rpc: -32602, message: "This cannot be kept as state" },
+  state_full: { status: 507, rpc: -32603, message: "State limit exceeded" },
+  state_invalid: { status: 422, rpc: -32602, message: "This cannot be stored as state" },
   state_conflict: { status: 412, rpc: -32603, message: "The state was changed by someone else" },
   state_not_found: { status: 404, rpc: -32602, message: "No such key in the state" },
-  storage_full: { status: 507, rpc: -32603, message: "There is no room for more content" },
+  storage_full: { status: 507, rpc: -32603, message: "Storage limit exceeded" },
   too_many_sessions: { status: 503, rpc: -32603, message: "Too many sessions are in use" },
-  too_many_bodies: { status: 503, rpc: -32603, message: "Too much is being sent at once" },
+  too_many_bodies: { status: 503, rpc: -32603, message: "Too many request bodies are being received" },
   too_many_streams: { status: 503, rpc: -32603, message: "Too many streams are open" },
   too_many_questions: { status: 429, rpc: -32603, message: "Too many questions are waiting for clients" },
   answer_lost: { status: 404, rpc: -32603, message: "The answer was lost" },
@@ -50,11 +50,11 @@ export const errors = {
   body_too_large: { status: 413, rpc: -32600, message: "The body is larger than the limit" },
   unsupported_media_type: { status: 415, rpc: -32600, message: "Content-Type must be application/json" },
   not_acceptable: { status: 406, rpc: -32600, message: "Accept must allow application/json" },
-  method_not_allowed: { status: 405, rpc: -32600, message: "This address does not take that method" },
+  method_not_allowed: { status: 405, rpc: -32600, message: "This address does not support that method" },
   forbidden_origin: { status: 403, rpc: -32600, message: "This origin is not allowed" },
   forbidden_site: { status: 403, rpc: -32600, message: "Pages of other sites may not call tools" },
   forbidden_host: { status: 403, rpc: -32600, message: "This Host header is not allowed" },
-  not_found: { status: 404, rpc: -32600, message: "There is nothing at this address" },
+  not_found: { status: 404, rpc: -32600, message: "Not found" },
 
   profile_not_found: { status: 404, rpc: -32602, message: "No such profile" },
   profile_invalid: { status: 422, rpc: -32602, message: "The profile cannot be used" },
@@ -62,12 +62,12 @@ export const errors = {
   contract_changed: {
     status: 409,
     rpc: -32603,
-    message: "The server's contract has changed since the profile was made",
+    message: "The server's contract has changed since the profile was created",
   },
   content_missing: { status: 404, rpc: -32603, message: "No content with this CID" },
   content_corrupt: { status: 500, rpc: -32603, message: "Stored bytes do not match their CID" },
   name_conflict: { status: 412, rpc: -32603, message: "The name was changed by someone else" },
-  secret_invalid: { status: 422, rpc: -32602, message: "The secret cannot be kept" },
+  secret_invalid: { status: 422, rpc: -32602, message: "The secret cannot be stored" },
   secret_not_found: { status: 404, rpc: -32602, message: "No such secret" },
   secrets_unavailable: { status: 503, rpc: -32603, message: "The secrets cannot be opened" },
   store_failed: { status: 503, rpc: -32603, message: "The store failed" },
@@ -79,11 +79,11 @@ export const errors = {
   backup_failed: { status: 500, rpc: -32603, message: "Nothing was copied" },
   edit_refused: { status: 422, rpc: -32603, message: "The edit has problems, and nothing was changed" },
   edit_breaking: { status: 409, rpc: -32603, message: "The edit would break callers, and nothing was changed" },
-  precondition_required: { status: 428, rpc: -32600, message: "A write must say what it replaces" },
-  token_missing: { status: 401, rpc: -32600, message: "A token is needed here" },
+  precondition_required: { status: 428, rpc: -32600, message: "A write must name the version that it replaces" },
+  token_missing: { status: 401, rpc: -32600, message: "A token is required here" },
   unauthorized: { status: 401, rpc: -32600, message: "This token is not valid here" },
   forbidden: { status: 403, rpc: -32600, message: "The token does not permit this" },
-  token_required: { status: 403, rpc: -32600, message: "A sign-in alone does not permit this" },
+  token_required: { status: 403, rpc: -32600, message: "This requires a token, not only a browser sign-in" },
   programs_refused: { status: 403, rpc: -32600, message: "Starting programs is not permitted here" },
   token_invalid: { status: 422, rpc: -32602, message: "The token cannot be created" },
   token_not_found: { status: 404, rpc: -32602, message: "No such token, or it was already revoked" },
@@ -94,7 +94,7 @@ export const errors = {
   image_stale: { status: 409, rpc: -32603, message: "The image does not match its sources" },
   image_invalid: { status: 422, rpc: -32603, message: "The image cannot be read" },
   check_failed: { status: 503, rpc: -32603, message: "A value could not be checked" },
-  compiler_failed: { status: 503, rpc: -32603, message: "The compiler could not work" },
+  compiler_failed: { status: 503, rpc: -32603, message: "The compiler failed" },
   packages_refused: { status: 422, rpc: -32603, message: "The packages cannot be used, and nothing was changed" },
   packages_unavailable: { status: 503, rpc: -32603, message: "The packages could not be fetched" },
   client_file_invalid: { status: 422, rpc: -32603, message: "The client's file was not changed" },
@@ -114,10 +114,10 @@ export type ErrorCode = keyof typeof errors;
 
 export class BerthError extends Error {
   readonly code: ErrorCode;
-  /** Plain data for programs; becomes `error.data` in JSON-RPC. Never holds a secret or a path of the host. */
+  /** Plain data for programs; becomes `error.data` in JSON-RPC. Never contains a secret or a path of the host. */
   readonly data: Record<string, unknown> | undefined;
 
-  /** `detail` says what exactly was wrong and what to do; it follows the table's message. */
+  /** `detail` says what exactly was wrong and how to fix it; it is appended to the table's message. */
   constructor(code: ErrorCode, detail?: string, options: { data?: Record<string, unknown>; cause?: unknown } = {}) {
     super(detail ? `${errors[code].message}: ${detail}` : errors[code].message, { cause: options.cause });
     this.name = "BerthError";

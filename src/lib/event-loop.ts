@@ -1,21 +1,21 @@
-/** Work of the serving process that takes longer than this at a stretch lets calls of others have a turn. */
-const STRETCH_MS = 1;
+/** Work of the serving process that takes longer than this yields to other calls. */
+const YIELD_AFTER_MS = 1;
 
-/** Awaited between two short steps of work: calls of others that have arrived by now get their turn. */
+/** Yields to the event loop between two short steps of work, so that calls that have arrived by now run. */
 export function nextTurn(): Promise<void> {
-  return new Promise(afterArrivals);
+  return new Promise(afterPoll);
 }
 
 /**
- * Returns a function that a long loop awaits at each step: usually undefined, and now and then the end of the event
- * loop's turn, so that many small steps never become one long pause.
+ * Returns a function that a long loop awaits at each step: usually undefined, and when due, the end of the event loop's
+ * turn, so that many small steps never become one long pause.
  */
 export function turnTaker(): () => Promise<void> | undefined {
   let since = performance.now();
   return () => {
-    if (performance.now() - since < STRETCH_MS) return undefined;
+    if (performance.now() - since < YIELD_AFTER_MS) return undefined;
     return new Promise((resolve) => {
-      afterArrivals(() => {
+      afterPoll(() => {
         since = performance.now();
         resolve();
       });
@@ -23,62 +23,59 @@ export function turnTaker(): () => Promise<void> | undefined {
   };
 }
 
-const waiting: (() => void)[] = [];
-let goOnSince = 0;
+const queue: (() => void)[] = [];
+let resumedAt = 0;
 
 /**
- * As `nextTurn`, for a step of one of many tasks that is as long as a stretch may be: tasks that wait at the same time
- * go on one after the other, and so do not become one long pause together.
+ * Like `yieldToCalls`, for steps that may take as long as a task may block: tasks that yield at the same time resume
+ * one after the other, so that together they do not become one long pause.
  */
 export function turnAmongAll(): Promise<void> {
   return new Promise((resolve) => {
-    if (waiting.push(resolve) === 1) afterArrivals(letGoOn);
+    if (queue.push(resolve) === 1) afterPoll(resumeQueue);
   });
 }
 
-function letGoOn(): void {
-  goOnSince = performance.now();
-  letFirstGoOn();
+function resumeQueue(): void {
+  resumedAt = performance.now();
+  resumeFirst();
 }
 
-function letFirstGoOn(): void {
-  waiting[0]!();
-  // By then the task has done everything that it does before it waits for anything else.
+function resumeFirst(): void {
+  queue[0]!();
+  // By then the task has done everything up to its next await.
   queueMicrotask(() =>
     process.nextTick(() => {
-      waiting.shift();
-      if (waiting.length === 0) return;
-      if (performance.now() - goOnSince < STRETCH_MS) letFirstGoOn();
-      else afterArrivals(letGoOn);
+      queue.shift();
+      if (queue.length === 0) return;
+      if (performance.now() - resumedAt < YIELD_AFTER_MS) resumeFirst();
+      else afterPoll(resumeQueue);
     }),
   );
 }
 
-/**
- * The results of `work` for each item, in order, a few at a time: those that wait for the disk wait together. Calls of
- * others get turns meanwhile.
- */
-export async function mapInTurns<Item, Made>(
+/** The results of `work`, in order, a few at a time, so that waits for the disk overlap. Yields to other calls. */
+export async function mapInTurns<Item, Result>(
   items: readonly Item[],
-  work: (item: Item) => Promise<Made>,
-): Promise<Made[]> {
-  const takeTurns = turnTaker();
-  const begun: Promise<Made>[] = [];
+  work: (item: Item) => Promise<Result>,
+): Promise<Result[]> {
+  const yieldIfDue = turnTaker();
+  const started: Promise<Result>[] = [];
   for (const item of items) {
-    await takeTurns();
-    const made = work(item);
-    // The caller gets the rejection from the whole.
-    made.catch(() => {});
-    begun.push(made);
-    await begun[begun.length - AT_A_TIME];
+    await yieldIfDue();
+    const result = work(item);
+    // The caller receives the rejection from `Promise.all`.
+    result.catch(() => {});
+    started.push(result);
+    await started[started.length - CONCURRENCY];
   }
-  return Promise.all(begun);
+  return Promise.all(started);
 }
 
-/** This many loads of servers that begin together take some milliseconds. */
-const AT_A_TIME = 4;
+/** Starting this many loads of servers together takes some milliseconds. */
+const CONCURRENCY = 4;
 
-/** The event loop polls for arrivals before it runs immediates, but not between an arrival and the first immediate. */
-function afterArrivals(resolve: () => void): void {
+/** The event loop polls for I/O before immediates, but not between an arrival and the first immediate. */
+function afterPoll(resolve: () => void): void {
   setImmediate(() => setImmediate(resolve));
 }

@@ -1,26 +1,26 @@
 import { TenantCounts } from "./tenant-counts.ts";
 
 /**
- * A cap on running jobs over all tenants, one on each tenant's part of it, and turns: when there is room, the waiting
- * tenants are served one job each in rotation, so that one tenant's long queue does not delay another's only job.
+ * Limits running jobs over all tenants and per tenant. When a slot is free, waiting tenants are served one job each in
+ * rotation, so that one tenant's long queue does not delay another's only job.
  */
 export class FairSemaphore {
   readonly #runningMax: number;
-  readonly #runningMaxOf: (tenant: string) => number;
+  readonly #tenantRunningMax: (tenant: string) => number;
   readonly #queuedPerTenant: number;
   readonly #waiting = new Map<string, Set<(mayRun: boolean) => void>>();
   readonly #running = new TenantCounts();
 
-  /** `runningMaxOf` tells how many jobs of one tenant may run. */
-  constructor(runningMax: number, queuedPerTenant: number, runningMaxOf: (tenant: string) => number) {
+  /** `tenantRunningMax` returns how many jobs of one tenant may run. */
+  constructor(runningMax: number, queuedPerTenant: number, tenantRunningMax: (tenant: string) => number) {
     this.#runningMax = runningMax;
     this.#queuedPerTenant = queuedPerTenant;
-    this.#runningMaxOf = runningMaxOf;
+    this.#tenantRunningMax = tenantRunningMax;
   }
 
   /**
-   * Resolves with true when it is the job's turn, which `leave` must end; with false when the function passed to
-   * `onQueued` took it out of the queue. Undefined when no more jobs may wait.
+   * Resolves with true when the job may run, after which `leave` must be called; with false if the function passed to
+   * `onQueued` removed it from the queue. Undefined if the queue is full.
    */
   enter(tenant: string, onQueued: (leaveQueue: () => void) => void): Promise<boolean> | undefined {
     if (this.#mayRun(tenant)) {
@@ -40,7 +40,7 @@ export class FairSemaphore {
     });
   }
 
-  /** A job of the tenant is over: the next waiting jobs get their turn. */
+  /** Ends a job of the tenant, and starts the next waiting job. */
   leave(tenant: string): void {
     this.#running.add(tenant, -1);
     for (const [next, queue] of this.#waiting) {
@@ -56,6 +56,6 @@ export class FairSemaphore {
   }
 
   #mayRun(tenant: string): boolean {
-    return this.#running.all < this.#runningMax && this.#running.of(tenant) < this.#runningMaxOf(tenant);
+    return this.#running.all < this.#runningMax && this.#running.of(tenant) < this.#tenantRunningMax(tenant);
   }
 }

@@ -1,9 +1,9 @@
 /**
- * Bytes that arrive in pieces, held as one: a single byte takes hundreds of bytes as a buffer of its own, so a sender
- * of single bytes would take more memory than any limit of bytes says.
+ * Bytes that arrive in pieces, stored as one buffer: a single byte takes hundreds of bytes as a buffer of its own, so a
+ * sender of single bytes would exceed every memory limit.
  */
 export class GrowingBytes {
-  #room = Buffer.alloc(0);
+  #buffer = Buffer.alloc(0);
   #length = 0;
 
   get length(): number {
@@ -11,20 +11,20 @@ export class GrowingBytes {
   }
 
   add(piece: Uint8Array): void {
-    const needed = this.#length + piece.length;
-    if (needed > this.#room.length) {
-      const room = Buffer.allocUnsafeSlow(Math.max(needed, 2 * this.#room.length));
-      this.#room.copy(room, 0, 0, this.#length);
-      this.#room = room;
+    const length = this.#length + piece.length;
+    if (length > this.#buffer.length) {
+      const grown = Buffer.allocUnsafeSlow(Math.max(length, 2 * this.#buffer.length));
+      this.#buffer.copy(grown, 0, 0, this.#length);
+      this.#buffer = grown;
     }
-    this.#room.set(piece, this.#length);
-    this.#length = needed;
+    this.#buffer.set(piece, this.#length);
+    this.#length = length;
   }
 
   /** Returns all bytes and releases them. */
   take(): Buffer<ArrayBuffer> {
-    const all = this.#room.subarray(0, this.#length);
-    this.#room = Buffer.alloc(0);
+    const all = this.#buffer.subarray(0, this.#length);
+    this.#buffer = Buffer.alloc(0);
     this.#length = 0;
     return all;
   }

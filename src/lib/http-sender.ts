@@ -1,10 +1,10 @@
-/** An answer over HTTP whose body is read once. */
+/** An HTTP response whose body is read once. */
 export interface HttpReply {
   readonly status: number;
   readonly headers: Pick<Headers, "get">;
   /** Decoded (RFC 9110 section 8.4.1). */
   readonly pieces: AsyncIterable<Uint8Array>;
-  /** Ends the pieces, and the connection if more would come. */
+  /** Ends the body, and the connection if there is more of it. */
   leave(): void;
 }
 
@@ -16,5 +16,5 @@ export interface HttpRequestInit {
   readonly signal?: AbortSignal;
 }
 
-/** One request and the head of its answer; no redirect is followed. Rejects with the error of the connection. */
+/** Sends a request and resolves with the response's head; follows no redirects. Rejects with the connection's error. */
 export type HttpSender = (url: string, init: HttpRequestInit) => Promise<HttpReply>;

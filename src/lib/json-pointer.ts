@@ -1,6 +1,6 @@
 import { percentDecoded } from "./percent-decoded.ts";
 
-/** The value that a reference such as `#/$defs/a~1b` leads to (RFC 6901); undefined for other references. */
+/** The value that a reference such as `#/$defs/a~1b` points to (RFC 6901); undefined for other references. */
 export function valueAt(root: unknown, reference: string): unknown {
   if (!/^#(\/|$)/.test(reference)) return undefined;
   let at = root;

@@ -6,34 +6,34 @@ import type { Json, JsonObject } from "./json.ts";
 import { furtherProblems, PROBLEMS_MAX, type Problem } from "./problem.ts";
 import { runInThread } from "./run-in-thread.ts";
 
-/** A JSON value that remembers where it was written, so that any problem with it can be shown there. */
+/** A JSON value with its position in the source, so that any problem with it can be shown there. */
 export interface JsonNode {
   readonly value: Json;
   readonly at: SourcePosition;
-  /** The members of an object, in the order in which they are written. */
+  /** The members of an object, in source order. */
   readonly members?: ReadonlyMap<string, JsonMember>;
   /** The elements of an array. */
   readonly elements?: readonly JsonNode[];
 }
 
 interface JsonMember {
-  /** The place of the key. */
+  /** The position of the key. */
   readonly at: SourcePosition;
   readonly node: JsonNode;
 }
 
-/** A place in a source file. `line` and `column` count from 1, columns in UTF-16 units. */
+/** A position in a source file. `line` and `column` count from 1, columns in UTF-16 code units. */
 export interface SourcePosition {
   readonly file: string;
   readonly text: string;
   readonly line: number;
   readonly column: number;
-  /** The offset in the text, from 0, where it is known. */
+  /** The offset in the text, from 0, if known. */
   readonly offset?: number;
   readonly pointer: string;
 }
 
-/** Strict JSON (RFC 8259). Duplicate keys are problems, and so is everything that `JSON.parse` refuses. */
+/** Parses strict JSON (RFC 8259). Duplicate keys are problems, as is everything that `JSON.parse` rejects. */
 export function parseJsonSource(file: string, text: string): { root?: JsonNode; problems: Problem[] } {
   const problems: Problem[] = [];
   try {
@@ -46,32 +46,32 @@ export function parseJsonSource(file: string, text: string): { root?: JsonNode; 
     }
     return { root, problems };
   } catch (error) {
-    const { line, column, reason } = faultOf(text, error as Error);
+    const { line, column, reason } = findFault(text, error as Error);
     return { problems: [problemAt({ file, text, line, column, pointer: "" }, "invalid-json", `Not JSON: ${reason}`)] };
   }
 }
 
-/** Finds the problems in a JSON text of a tenant. Nobody else waits for it, however long the text is. */
+/** Finds the problems in a JSON text of a tenant. Delays no other tenant, however long the text is. */
 export async function jsonProblems(file: string, text: string, tenant: string): Promise<Problem[]> {
   if (text.length <= SHORT_UNITS) return parseJsonSource(file, text).problems;
-  const found = await inThread({ file, text }, tenant);
-  if (!("why" in found)) return found.problems ?? [];
-  const message = `It could not be read ${found.why}; make it smaller`;
+  const outcome = await runJob({ file, text }, tenant);
+  if (!("why" in outcome)) return outcome.problems ?? [];
+  const message = `It could not be read ${outcome.why}; make it smaller`;
   return [{ code: "invalid-json", message, severity: "error", file, line: 1, column: 1 }];
 }
 
-/** As `parseJsonSource`, in a tenth of the time for a correct text. For the thread. */
+/** Like `parseJsonSource`, in a tenth of the time for a valid text. Runs in the thread. */
 export function longJsonProblems(file: string, text: string): Problem[] {
   try {
     JSON.parse(text);
     if (!hasDuplicateKeys(text)) return [];
   } catch {
-    // Reported below, with its place.
+    // Reported below, with its position.
   }
   return parseJsonSource(file, text).problems;
 }
 
-/** As `placedIn`; undefined for a text that is no JSON, or takes too long. */
+/** Like `placedIn`; undefined for a text that is not JSON or takes too long. */
 export async function placeProblems(
   file: string,
   text: string,
@@ -79,22 +79,22 @@ export async function placeProblems(
   tenant: string,
 ): Promise<Problem[] | undefined> {
   if (text.length > SHORT_UNITS) {
-    const found = await inThread({ file, text, problems }, tenant);
-    return "why" in found ? undefined : found.problems;
+    const outcome = await runJob({ file, text, problems }, tenant);
+    return "why" in outcome ? undefined : outcome.problems;
   }
   const { root } = parseJsonSource(file, text);
-  return root && placedIn(root, problems);
+  return root && withPositions(root, problems);
 }
 
-/** Problems with the places of their pointers; where a pointer leads to nothing, the nearest enclosing place. */
-export function placedIn(root: JsonNode, problems: readonly Problem[]): Problem[] {
+/** Problems with the positions of their pointers; if one leads to nothing, that of the nearest enclosing value. */
+export function withPositions(root: JsonNode, problems: readonly Problem[]): Problem[] {
   return problems.map((problem) => {
     const { code, message, severity, pointer = "" } = problem;
     return { ...problem, ...problemAt(nodeAt(root, pointer).at, code, message, severity), pointer };
   });
 }
 
-/** The thread's input: with `problems` it places those, else it looks for problems. */
+/** The thread's input: with `problems` it finds their positions, otherwise it finds problems. */
 export interface LongSource {
   readonly file: string;
   readonly text: string;
@@ -105,44 +105,44 @@ export interface LongSource {
 const SHORT_UNITS = 16 * 1024;
 const workerFile = new URL("./json-source-worker.js", import.meta.url);
 
-/** A longer text may take seconds, and others would wait for it. */
+/** A longer text may take seconds, and would delay shorter ones. */
 const MEDIUM_UNITS = 256 * 1024;
 
-/** The most waiting texts of one tenant; each is held in memory meanwhile. */
+/** The most queued texts of one tenant; each is in memory meanwhile. */
 const TEXTS_WAITING_MAX = 16;
-/** One thread for medium texts and one for long ones, however many tenants have texts to read. */
-const turnsOf = { medium: newQueue(), long: newQueue() };
+/** One thread for medium texts and one for long ones, however many tenants have texts. */
+const queues = { medium: newQueue(), long: newQueue() };
 
 function newQueue(): FairSemaphore {
   return new FairSemaphore(1, TEXTS_WAITING_MAX, () => 1);
 }
 
-/** When a full queue may have room again. */
+/** When a full queue may have a free slot. */
 const RETRY_AFTER_S = 1;
 
 /** The thread's result, or why there is none. */
-async function inThread(source: LongSource, tenant: string): Promise<{ problems?: Problem[] } | { why: string }> {
-  const turns = turnsOf[source.text.length > MEDIUM_UNITS ? "long" : "medium"];
-  const turn = turns.enter(tenant, () => {});
-  if (!turn) {
+async function runJob(source: LongSource, tenant: string): Promise<{ problems?: Problem[] } | { why: string }> {
+  const queue = queues[source.text.length > MEDIUM_UNITS ? "long" : "medium"];
+  const slot = queue.enter(tenant, () => {});
+  if (!slot) {
     throw new BerthError(
       "too_many_requests",
       `${TEXTS_WAITING_MAX} long texts of the tenant are waiting to be read; try again in ${RETRY_AFTER_S} s`,
       { data: { retryAfterSeconds: RETRY_AFTER_S } },
     );
   }
-  await turn;
+  await slot;
   try {
-    const read = await runInThread(workerFile, source);
-    if ("why" in read) return read;
-    const problems = read.result as Problem[] | undefined;
+    const outcome = await runInThread(workerFile, source);
+    if ("why" in outcome) return outcome;
+    const problems = outcome.result as Problem[] | undefined;
     return problems ? { problems } : {};
   } finally {
-    turns.leave(tenant);
+    queue.leave(tenant);
   }
 }
 
-/** Takes a text that is valid JSON. */
+/** `text` must be valid JSON. */
 function hasDuplicateKeys(text: string): boolean {
   const open: (Set<string> | undefined)[] = [];
   let last: string | undefined;
@@ -181,19 +181,19 @@ export function problemAt(
   severity: Problem["severity"] = "error",
 ): Problem {
   const { file, line, column, pointer } = at;
-  return { code, message, severity, file, line, column, pointer, frame: frameOf(at) };
+  return { code, message, severity, file, line, column, pointer, frame: formatFrame(at) };
 }
 
 interface Source {
   readonly file: string;
   readonly text: string;
   readonly problems: Problem[];
-  /** How many more problems there are. */
+  /** The number of further problems. */
   further: number;
 }
 
 function toNode(node: ValueNode, pointer: string, source: Source): JsonNode {
-  const at = positionOf(node, pointer, source);
+  const at = toPosition(node, pointer, source);
   switch (node.type) {
     case "Object":
       return objectNode(node.members, at, source);
@@ -212,12 +212,12 @@ function toNode(node: ValueNode, pointer: string, source: Source): JsonNode {
   }
 }
 
-function objectNode(written: readonly MemberNode[], at: SourcePosition, source: Source): JsonNode {
+function objectNode(memberNodes: readonly MemberNode[], at: SourcePosition, source: Source): JsonNode {
   const members = new Map<string, JsonMember>();
-  for (const { name, value } of written) {
+  for (const { name, value } of memberNodes) {
     const key = name.type === "String" ? name.value : name.name;
     const pointer = `${at.pointer}/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`;
-    const keyAt = positionOf(name, pointer, source);
+    const keyAt = toPosition(name, pointer, source);
     const node = toNode(value, pointer, source);
     const first = members.get(key);
     if (first && source.problems.length >= PROBLEMS_MAX) {
@@ -233,7 +233,7 @@ function objectNode(written: readonly MemberNode[], at: SourcePosition, source: 
   return { value, at, members };
 }
 
-function positionOf(node: AnyNode, pointer: string, { file, text }: Source): SourcePosition {
+function toPosition(node: AnyNode, pointer: string, { file, text }: Source): SourcePosition {
   const { line, column, offset } = node.loc.start;
   return { file, text, line, column, offset, pointer };
 }
@@ -244,10 +244,8 @@ interface Fault {
   readonly reason: string;
 }
 
-/**
- * Where and why a text is not JSON. V8's message is best where it names the offset; otherwise momoa knows the place.
- */
-function faultOf(text: string, error: Error): Fault {
+/** Where and why a text is not JSON. V8's message is best if it has the offset; or else momoa knows the position. */
+function findFault(text: string, error: Error): Fault {
   if (error instanceof RangeError) return { line: 1, column: 1, reason: "nested too deeply" };
   if (text.startsWith("\uFEFF")) {
     return { line: 1, column: 1, reason: "the file starts with a byte-order mark; save it as UTF-8 without one" };
@@ -255,15 +253,15 @@ function faultOf(text: string, error: Error): Fault {
   const end = text.trimEnd().length;
   const offset = Number(/position (\d+)/.exec(error.message)?.[1] ?? (/ end of /.test(error.message) ? end : NaN));
   if (offset >= end) return faultAt(text, end, "the file ends too early");
-  if (offset >= 0) return faultAt(text, offset, plain(error.message.replace(/ (in|after) JSON at.*$/s, "")));
+  if (offset >= 0) return faultAt(text, offset, toClause(error.message.replace(/ (in|after) JSON at.*$/s, "")));
   try {
     parse(text, { mode: "json" });
-  } catch (found) {
-    const { message, line = 1, column = 1 } = found as Error & { line?: number; column?: number };
+  } catch (momoaError) {
+    const { message, line = 1, column = 1 } = momoaError as Error & { line?: number; column?: number };
     const reason = message.replace(/ \(\d+:\d+\)$/, "");
-    return { line, column, reason: sentences[reason] ?? plain(reason) };
+    return { line, column, reason: sentences[reason] ?? toClause(reason) };
   }
-  return { line: 1, column: 1, reason: plain(error.message) };
+  return { line: 1, column: 1, reason: toClause(error.message) };
 }
 
 function faultAt(text: string, offset: number, reason: string): Fault {
@@ -278,14 +276,14 @@ const sentences: Record<string, string> = {
   "Unexpected token RBracket found.": "a value was expected before this `]`; is there an extra comma?",
 };
 
-function plain(reason: string): string {
+function toClause(reason: string): string {
   return reason.charAt(0).toLowerCase() + reason.slice(1).replace(/ found\.$/, "");
 }
 
 const FRAME_CHARACTERS = 160;
 
 /** The line of a position; for a very long line, the part around it. */
-function frameOf({ text, line, column, offset }: SourcePosition): string {
+function formatFrame({ text, line, column, offset }: SourcePosition): string {
   const begin = offset === undefined ? 0 : offset - column + 1;
   // A text with many faults must not be split into lines for each of them.
   const whole =

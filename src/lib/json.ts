@@ -1,14 +1,11 @@
-/** Any value that JSON can carry. */
+/** Any value that JSON can represent. */
 export type Json = null | boolean | number | string | Json[] | JsonObject;
 export type JsonObject = { [key: string]: Json };
 
 /** A JSON Schema 2020-12 document that is an object (the boolean forms are never produced by Berth). */
 export type JsonSchema = { [keyword: string]: unknown };
 
-/**
- * The JSON text of an object that is too long for the serving thread to parse, with facts that were established
- * elsewhere.
- */
+/** The JSON of an object that is too long for the serving thread to parse, with its digest. */
 export class JsonText {
   text: string;
   /** The digest of its canonical JSON: the length in bytes, and the SHA-256 in base64url. */
@@ -21,11 +18,11 @@ export class JsonText {
     this.digest = this.givenDigest = digest;
   }
 
-  /** The same object with these members, which replace its own of the same names. */
+  /** The same object with these members added or replaced. */
   with(members: JsonObject): JsonText {
-    const more = JSON.stringify(members).slice(1);
-    const comma = this.text === "{}" || more === "}" ? "" : ",";
-    return new JsonText(`${this.text.slice(0, -1)}${comma}${more}`, this.digest);
+    const added = JSON.stringify(members).slice(1);
+    const comma = this.text === "{}" || added === "}" ? "" : ",";
+    return new JsonText(`${this.text.slice(0, -1)}${comma}${added}`, this.digest);
   }
 }
 
@@ -44,7 +41,7 @@ export function isStringArray(value: unknown): value is string[] {
   return Array.isArray(value) && value.every((each) => typeof each === "string");
 }
 
-/** The value of a JSON text; undefined if it is not JSON. */
+/** Parses JSON; undefined if it is invalid. */
 export function tryParseJson(text: string): Json | undefined {
   try {
     return JSON.parse(text) as Json;
@@ -53,30 +50,30 @@ export function tryParseJson(text: string): Json | undefined {
   }
 }
 
-/** The object of a JSON text; undefined if it is not one. */
+/** Parses a JSON object; undefined if it is invalid or not an object. */
 export function soundObject(text: string): JsonObject | undefined {
   const value = tryParseJson(text);
   return isObject(value) ? value : undefined;
 }
 
-/** The most levels of lists and objects in input from outside: more would harm recursive readers and writers. */
+/** The most levels of lists and objects in external input: more would harm recursive readers and writers. */
 export const NESTING_MAX = 256;
 
 /**
- * The most levels of an entry of `mcps`, itself included. It is shown indented, which makes deeply nested text many
- * times as long.
+ * The most levels of an entry of `mcps`, itself included. Entries are shown indented, which makes deeply nested JSON
+ * many times as long.
  */
 export const ENTRY_NESTING_MAX = 64;
 
-/** True if a value, read from a text of `units` UTF-16 units, nests deeper than `NESTING_MAX`. */
+/** True if a value, parsed from `units` UTF-16 code units, nests deeper than `NESTING_MAX`. */
 export function nestsTooDeep(value: unknown, units: number): boolean {
-  // Each level takes at least two units, so most texts are too short to need the walk.
+  // Each level takes at least two code units, so most texts are too short to need the walk.
   return units > 2 * NESTING_MAX && isDeeper(value, NESTING_MAX);
 }
 
 /**
- * The number of values in a value, itself included; counts no further than `most` + 1. Infinite if the value has more
- * levels of lists and objects than `levels`.
+ * The number of values in a value, itself included; stops counting at `most` + 1. Infinite if the value has more than
+ * `levels` levels of lists and objects.
  */
 export function valuesIn(value: unknown, most: number, levels = Infinity): number {
   let count = 1;
@@ -89,7 +86,7 @@ export function valuesIn(value: unknown, most: number, levels = Infinity): numbe
   return count;
 }
 
-/** True if a JSON text has more values than `most`, counting each comma and each list or object; reads no further. */
+/** True if JSON has more values than `most`, counting each comma and each list or object; stops there. */
 export function hasMoreValues(json: string, most: number): boolean {
   let values = 0;
   for (let at = 0; at < json.length; at++) {
@@ -100,7 +97,7 @@ export function hasMoreValues(json: string, most: number): boolean {
   return false;
 }
 
-/** The offset after the closing quote: one with an even number of backslashes before it. */
+/** The offset after the closing quote, which has an even number of backslashes before it. */
 export function endOfString(text: string, start: number): number {
   for (let quote = text.indexOf('"', start + 1); quote >= 0; quote = text.indexOf('"', quote + 1)) {
     let first = quote;
@@ -123,23 +120,23 @@ export function isDeeper(value: unknown, levels: number): boolean {
   return inner.some((each) => typeof each === "object" && isDeeper(each, levels - 1));
 }
 
-/** True if both have the same JSON text, members in the same order; false for values that nest too deep to compare. */
+/** True if both have the same JSON with members in the same order; false for values that nest too deeply to compare. */
 export function isSameJson(one: unknown, other: unknown, levels = NESTING_MAX): boolean {
   if (one === other) return true;
   if (typeof one !== "object" || typeof other !== "object" || one === null || other === null) return false;
   if (levels === 0 || Array.isArray(one) !== Array.isArray(other)) return false;
-  const [keys, others] = [Object.keys(one), Object.keys(other)];
+  const [keys, otherKeys] = [Object.keys(one), Object.keys(other)];
   return (
-    keys.length === others.length &&
+    keys.length === otherKeys.length &&
     keys.every(
       (key, index) =>
-        key === others[index] &&
+        key === otherKeys[index] &&
         isSameJson((one as Record<string, unknown>)[key], (other as Record<string, unknown>)[key], levels - 1),
     )
   );
 }
 
-/** Writes a value that was read from JSON as `JSON.stringify` does, however deep it nests. */
+/** Writes a value that was parsed from JSON like `JSON.stringify`, however deeply it nests. */
 export function jsonText(value: unknown): string {
   if (!isDeeper(value, NESTING_MAX)) return JSON.stringify(value);
   // The engine's writer recurses, and would overflow its stack.
@@ -167,18 +164,18 @@ export function jsonText(value: unknown): string {
 }
 
 /**
- * JSON for people: indented, unless it nests deeper than an entry may or the indents would take too much. Equal values
- * with their members in the same order give the same text.
+ * JSON for people: indented, unless it nests deeper than an entry may or the indentation would be too large. Equal
+ * values with their members in the same order give equal text.
  */
 export function indentedJson(value: unknown): string {
   return indentUnits(value, 0) <= INDENT_UNITS_MAX ? JSON.stringify(value, null, INDENT) : jsonText(value);
 }
 
-/** The most indentation of one text. In thousands of deep values, indents outweigh everything else. */
+/** The most indentation of one text. With thousands of deep values, it outweighs everything else. */
 const INDENT_UNITS_MAX = 1024 * 1024;
 const INDENT = 2;
 
-/** Stops counting once there are too many; infinite where it nests too deep. */
+/** Stops counting when there are too many; infinite if it nests too deeply. */
 function indentUnits(value: unknown, level: number): number {
   if (typeof value !== "object" || value === null) return 0;
   if (level === ENTRY_NESTING_MAX) return Infinity;

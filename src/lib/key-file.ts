@@ -13,11 +13,11 @@ import {
 import { dirname } from "node:path";
 
 /**
- * Files that hold a key: readable by their owner alone, whole or not there at all, and on the disk before anything
- * relies on them. Their content is the caller's business.
+ * Files that contain a key: readable only by their owner, complete or absent, and on disk before anything relies on
+ * them. Knows nothing of their content.
  */
 
-/** Undefined where there is no such file. */
+/** Undefined if there is no such file. */
 export function readKeyFile(file: string): Buffer | undefined {
   try {
     return readFileSync(file);
@@ -27,7 +27,7 @@ export function readKeyFile(file: string): Buffer | undefined {
   }
 }
 
-/** Returns the content of the file from then on: `bytes`, or what another process wrote first. */
+/** Returns the final content of the file: `bytes`, or what another process wrote first. */
 export function createKeyFile(file: string, bytes: Uint8Array): Buffer {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
   publish(file, bytes, (draft) => {
@@ -62,7 +62,7 @@ function publish(file: string, bytes: Uint8Array, moveToPlace: (draft: string) =
   }
 }
 
-/** A name that is not on the disk is lost in a power cut. */
+/** Without this, a power cut may lose the file name. */
 function syncFolder(folder: string): void {
   const descriptor = openSync(folder, "r");
   try {

@@ -6,24 +6,24 @@ interface LineListener {
   onLine(line: Buffer): void;
   /** Called as soon as a line exceeds the limit; reading continues with the next one. */
   onTooLong(): void;
-  /** Called when an incomplete line was dropped because it exceeds the quota `room`. */
+  /** Called after an incomplete line was dropped because it exceeded the budget. */
   onNoRoom?(why: string): void;
 }
 
-/** Splits bytes into lines. It stores at most one incomplete line, of at most `bytesMax` bytes, in linear time. */
+/** Splits bytes into lines in linear time. It stores at most one incomplete line, of at most `bytesMax` bytes. */
 export class LineReader {
   readonly #bytesMax: number;
   readonly #listener: LineListener;
-  readonly #room: MessageRoom | undefined;
-  readonly #held = new GrowingBytes();
+  readonly #budget: MessageRoom | undefined;
+  readonly #partial = new GrowingBytes();
   #counted: HeldMessage | undefined;
   #isTooLong = false;
   #isStopped = false;
 
-  constructor(bytesMax: number, listener: LineListener, room?: MessageRoom) {
+  constructor(bytesMax: number, listener: LineListener, budget?: MessageRoom) {
     this.#bytesMax = bytesMax;
     this.#listener = listener;
-    this.#room = room;
+    this.#budget = budget;
   }
 
   push(chunk: Buffer): void {
@@ -32,44 +32,44 @@ export class LineReader {
       this.#endLine(chunk.subarray(start, end));
       start = end + 1;
     }
-    if (start < chunk.length && !this.#isStopped) this.#hold(chunk.subarray(start));
+    if (start < chunk.length && !this.#isStopped) this.#append(chunk.subarray(start));
   }
 
-  /** The input has ended: the bytes after the last line break are a line, too. */
+  /** Ends the input: bytes after the last line break are a line as well. */
   end(): void {
     this.#endLine(Buffer.alloc(0));
   }
 
-  /** Drops the incomplete line, and ignores all further bytes. */
+  /** Drops the incomplete line and ignores all further bytes. */
   stop(): void {
     this.#isStopped = true;
     this.#take();
   }
 
   #endLine(piece: Buffer): void {
-    const isWhole = this.#held.length === 0 && !this.#isTooLong && piece.length <= this.#bytesMax;
-    if (!isWhole) this.#hold(piece);
+    const isWhole = this.#partial.length === 0 && !this.#isTooLong && piece.length <= this.#bytesMax;
+    if (!isWhole) this.#append(piece);
     const line = isWhole ? piece : this.#take();
     this.#isTooLong = false;
     if (line.length > 0) this.#listener.onLine(line);
   }
 
-  #hold(piece: Buffer): void {
+  #append(piece: Buffer): void {
     if (this.#isTooLong) return;
-    if (this.#held.length + piece.length > this.#bytesMax) {
+    if (this.#partial.length + piece.length > this.#bytesMax) {
       this.#isTooLong = true;
       this.#take();
       return this.#listener.onTooLong();
     }
-    this.#held.add(piece);
-    this.#counted ??= this.#room?.begin((why) => this.#listener.onNoRoom?.(why));
+    this.#partial.add(piece);
+    this.#counted ??= this.#budget?.begin((why) => this.#listener.onNoRoom?.(why));
     this.#counted?.add(piece.length);
   }
 
   #take(): Buffer {
     this.#counted?.end();
     this.#counted = undefined;
-    return this.#held.take();
+    return this.#partial.take();
   }
 }
 

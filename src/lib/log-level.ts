@@ -1,10 +1,10 @@
-/** The severities of messages of guests, upstreams and clients: RFC 5424, from the least to the most severe. */
+/** The severities of messages of guests, upstreams and clients (RFC 5424), from least to most severe. */
 export const LOG_LEVELS = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"] as const;
 
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
-const known: ReadonlySet<unknown> = new Set(LOG_LEVELS);
+const levels: ReadonlySet<unknown> = new Set(LOG_LEVELS);
 
 export function isLogLevel(level: unknown): level is LogLevel {
-  return known.has(level);
+  return levels.has(level);
 }

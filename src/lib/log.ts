@@ -9,21 +9,21 @@ export type Log = Logger;
 const SECRET_FIELDS = ["authorization", "cookie", "set-cookie", "proxy-authorization", "token", "secret", "password"];
 const PATHS = SECRET_FIELDS.flatMap((field) => [`["${field}"]`, `*["${field}"]`, `*.*["${field}"]`]);
 const HIDDEN = "[hidden]";
-/** Credentials recognizable anywhere, as in the message of an error. */
+/** Credentials recognizable anywhere, such as in the message of an error. */
 const CREDENTIALS = /\b(Bearer|Basic)\s+[\w.~+/-]+=*|\bberth_[0-9A-Za-z]{20,}/gi;
 
-/** The pause between two tries to write what stderr does not take. */
-const AGAIN_MS = 100;
-/** The time to write the rest when the process ends. */
+/** The pause before the next attempt to write to a blocked stderr. */
+const RETRY_MS = 100;
+/** How long writing the rest may take when the process ends. */
 const LAST_LINES_MS = 1_000;
 
-/** Log lines that stderr does not take; further ones are dropped and counted. */
+/** Bytes of log lines that wait for stderr; further lines are dropped and counted. */
 const bounds = fixed({ logBufferBytes: 1024 * 1024 });
 
 /**
- * JSON lines on stderr, so that stdout stays free for protocols and data. No line holds a credential: neither a text
- * that looks like one, nor any of `secrets`. Lines that stderr does not take wait, in up to `logBufferBytes`; further ones
- * are dropped and counted. `show` words a line in another form.
+ * JSON lines on stderr, so that stdout stays free for protocols and data. No line contains a credential: neither a
+ * string that looks like one, nor any of `secrets`. While stderr is blocked, lines wait in up to `logBufferBytes`;
+ * further ones are dropped and counted. `show` formats a line differently.
  */
 export function createLog(
   level: string,
@@ -36,7 +36,7 @@ export function createLog(
   return log;
 }
 
-/** The number of lines that have not been written so far. */
+/** The number of lines dropped so far. */
 export function droppedLines(log: Log): number {
   return streamOf(log)?.dropped ?? 0;
 }
@@ -51,21 +51,21 @@ function streamOf(log: Log): LogStream | undefined {
   return stream instanceof LogStream ? stream : undefined;
 }
 
-/** Writes to stderr at once and never blocks: neither for a reader nor for room on a disk. */
+/** Writes to stderr immediately and never blocks: neither for a reader nor for disk space. */
 class LogStream implements DestinationStream {
   dropped = 0;
   onCaughtUp: (dropped: number) => void = () => {};
   readonly #stream;
-  #told = 0;
+  #reportedDrops = 0;
   /** Runs while lines wait. */
-  #tries: NodeJS.Timeout | undefined;
+  #retryTimer: NodeJS.Timeout | undefined;
 
   constructor() {
-    // Node opens it on first access: from then on a pipe does not block.
+    // Node opens it on first access; from then on a pipe does not block.
     void process.stderr;
     this.#stream = destination({ fd: 2, sync: true, maxLength: bounds.logBufferBytes, retryEAGAIN: () => false });
-    // Pino's own listener stops logging for ever when the reader of a named pipe is replaced.
-    this.#stream.removeAllListeners("error").on("error", () => this.#tryAgain());
+    // Pino's own listener permanently stops logging when the reader of a named pipe is replaced.
+    this.#stream.removeAllListeners("error").on("error", () => this.#retry());
     this.#stream.on("drop", () => (this.dropped += 1));
   }
 
@@ -74,20 +74,20 @@ class LogStream implements DestinationStream {
   }
 
   async caughtUp(ms: number): Promise<void> {
-    if (!this.#tries) return;
+    if (!this.#retryTimer) return;
     await within(ms, new Promise((resolve) => this.#stream.once("drain", resolve)));
   }
 
-  /** Retries; the line that could not be written stays the first. */
-  #tryAgain(): void {
-    if (this.#tries) return;
-    this.#tries = setInterval(() => this.#stream.write(""), AGAIN_MS).unref();
+  /** Retries; the line that could not be written stays first. */
+  #retry(): void {
+    if (this.#retryTimer) return;
+    this.#retryTimer = setInterval(() => this.#stream.write(""), RETRY_MS).unref();
     this.#stream.once("drain", () => {
-      clearInterval(this.#tries);
-      this.#tries = undefined;
-      const untold = this.dropped - this.#told;
-      this.#told = this.dropped;
-      if (untold > 0) this.onCaughtUp(untold);
+      clearInterval(this.#retryTimer);
+      this.#retryTimer = undefined;
+      const unreported = this.dropped - this.#reportedDrops;
+      this.#reportedDrops = this.dropped;
+      if (unreported > 0) this.onCaughtUp(unreported);
     });
   }
 }
@@ -97,14 +97,14 @@ export function logOptions(
   secrets: readonly (string | undefined)[],
   show: (line: string) => string = (line) => line,
 ) {
-  // In their notation inside JSON.
-  const known = secrets.flatMap((secret) => (secret ? [JSON.stringify(secret).slice(1, -1)] : []));
+  // As they are written inside JSON.
+  const escapedSecrets = secrets.flatMap((secret) => (secret ? [JSON.stringify(secret).slice(1, -1)] : []));
   const withoutSecrets = (line: string): string => {
-    let clean = line.replace(CREDENTIALS, (found) =>
-      found.startsWith("berth_") ? HIDDEN : `${found.split(/\s/)[0]} ${HIDDEN}`,
+    let clean = line.replace(CREDENTIALS, (match) =>
+      match.startsWith("berth_") ? HIDDEN : `${match.split(/\s/)[0]} ${HIDDEN}`,
     );
-    for (const secret of known) clean = clean.replaceAll(secret, HIDDEN);
-    // A person reads it in a terminal, too; the value stays the same.
+    for (const secret of escapedSecrets) clean = clean.replaceAll(secret, HIDDEN);
+    // Also safe for people in a terminal; the JSON value stays the same.
     return show(printableJson(clean));
   };
   return {

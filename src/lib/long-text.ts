@@ -2,11 +2,11 @@ import { isAscii, isUtf8, transcode } from "node:buffer";
 import { turnAmongAll } from "./event-loop.ts";
 import type { JsonDigest, JsonObject } from "./json.ts";
 
-/** JSON text, whole or in pieces. */
+/** JSON, whole or in pieces. */
 export type Text = string | LongText;
 
 /**
- * A text that is too long for the serving thread to join, decode or encode at once: its pieces, of which bytes are
+ * A text that is too long for the serving thread to join, decode or encode without yielding, in pieces; byte pieces are
  * UTF-8. Converting it to a string takes a while, unless it was decoded before.
  */
 export class LongText {
@@ -30,7 +30,7 @@ export class LongText {
     );
   }
 
-  /** Decodes it in turns with calls of others, for a caller that needs a string. */
+  /** Decodes it for a caller that needs a string, yielding to other calls. */
   async decode(): Promise<void> {
     let text = "";
     for (const piece of this.pieces) {
@@ -44,7 +44,7 @@ export class LongText {
     this.#decoded = text;
   }
 
-  /** The text of an object with more members: `members`, with a closing brace, replaces its own brace. */
+  /** The JSON of an object with more members: `members`, with a closing brace, replaces its closing brace. */
   closedBy(members: string): LongText {
     const last = this.pieces.at(-1)!;
     const open = typeof last === "string" ? last.slice(0, -1) : last.subarray(0, -1);
@@ -54,20 +54,20 @@ export class LongText {
 
 const decoder = new TextDecoder();
 
-/** Cuts UTF-8 into pieces that take about a millisecond to decode, and splits no character. */
+/** Splits UTF-8 between characters, into pieces that take about a millisecond to decode. */
 export function* decodable(bytes: Uint8Array): Generator<Buffer, void> {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
   for (let from = 0, to; from < buffer.length; from = to) {
     to = Math.min(from + DECODED_AT_ONCE_BYTES, buffer.length);
-    const least = to - CHARACTER_BYTES_MAX;
-    while (to < buffer.length && to > least && isContinuation(buffer[to]!)) to -= 1;
+    const min = to - CHARACTER_BYTES_MAX;
+    while (to < buffer.length && to > min && isContinuation(buffer[to]!)) to -= 1;
     yield buffer.subarray(from, to);
   }
 }
 
 /**
- * As `toString`, for bytes that may be long: Node decodes non-ASCII several times faster by way of UTF-16, which works
- * only for well-formed bytes.
+ * Like `toString`, for bytes that may be long: Node decodes non-ASCII several times faster via UTF-16, which works only
+ * for well-formed UTF-8.
  */
 export function textOf(bytes: Buffer): string {
   if (bytes.length < LONG_BYTES) return bytes.toString();
@@ -75,7 +75,7 @@ export function textOf(bytes: Buffer): string {
   return isUtf8(bytes) ? transcode(bytes, "utf8", "utf16le").toString("utf16le") : bytes.toString();
 }
 
-/** The length from which this pays. */
+/** The length from which this is faster. */
 const LONG_BYTES = 16 * 1024;
 
 /** Non-ASCII text takes several times as long as ASCII. */
@@ -86,11 +86,11 @@ function isContinuation(byte: number): boolean {
   return (byte & 0xc0) === 0x80;
 }
 
-/** An object, its JSON text, and facts about it that were established elsewhere. */
+/** An object, its JSON, and its digest, computed in another process. */
 export abstract class LongJson {
-  /** All of it but its `_meta`. */
+  /** Everything but its `_meta`. */
   readonly text: LongText;
-  /** JSON text. */
+  /** JSON. */
   readonly meta: string | undefined;
   readonly digest: JsonDigest;
 
@@ -106,9 +106,9 @@ export abstract class LongJson {
 
   /** Parses all of it, which takes a while. */
   read(): JsonObject {
-    const read = JSON.parse(String(this.text)) as JsonObject;
+    const object = JSON.parse(String(this.text)) as JsonObject;
     const { _meta } = this;
-    return _meta ? { ...read, _meta } : read;
+    return _meta ? { ...object, _meta } : object;
   }
 
   toJSON(): JsonObject {

@@ -1,4 +1,4 @@
-/** The media type that a file's name tells; undefined where it tells none. `name` may be a path or a URI. */
+/** The media type for a file name's extension; undefined if unknown. `name` may be a path or a URI. */
 export function mediaTypeOf(name: string): string | undefined {
   const extension = /\.([a-z0-9]+)$/i.exec(name)?.[1]?.toLowerCase();
   return extension === undefined ? undefined : TYPES.get(extension);

@@ -1,69 +1,69 @@
 import type { Limits } from "../limits/limits.ts";
 
-/** The memory of one tenant for messages that are under way. */
+/** One tenant's memory budget for messages in transit. */
 export interface MessageRoom {
   /**
-   * `onNoRoom` gets the reason why the message ends, which completes "the server …" or "its process …"; its data must
-   * be dropped.
+   * `onOverBudget` receives the reason why the message is dropped, which completes "the server …" or "its process …";
+   * its data must be discarded.
    */
-  begin(onNoRoom: (why: string) => void): HeldMessage;
+  begin(onOverBudget: (why: string) => void): HeldMessage;
 }
 
 /** The count for one message. */
 export interface HeldMessage {
   add(bytes: number): void;
-  /** The message has arrived, or nobody wants it any more. */
+  /** The message has arrived or was abandoned. */
   end(): void;
 }
 
-/** A kind of messages that are counted together: its limit, and why one of them ends when there is no more room. */
-export interface RoomKind {
-  readonly limit: RoomLimit;
-  why(bytes: number, ofTenant: boolean): string;
+/** A kind of messages that are counted together: its limit, and why one is dropped when the budget is exceeded. */
+export interface BudgetKind {
+  readonly limit: BudgetLimit;
+  why(bytes: number, isTenantLimit: boolean): string;
 }
 
-type RoomLimit = "unfinishedUpstreamBytes" | "programBacklogBytes" | "unfinishedGuestBytes";
-export type RoomLimits<Limit extends RoomLimit> = Pick<Limits, Limit | `${Limit}PerTenant`>;
+type BudgetLimit = "unfinishedUpstreamBytes" | "programBacklogBytes" | "unfinishedGuestBytes";
+export type BudgetLimits<Limit extends BudgetLimit> = Pick<Limits, Limit | `${Limit}PerTenant`>;
 
 /** The received parts of incomplete messages from upstreams. */
 export const unfinishedUpstream = {
   limit: "unfinishedUpstreamBytes",
-  why: (bytes, ofTenant) =>
-    `was in the middle of a message when more than ${bytes} bytes of messages${ofTenant ? " to its tenant" : ""} were incomplete`,
-} as const satisfies RoomKind;
+  why: (bytes, isTenantLimit) =>
+    `was in the middle of a message when more than ${bytes} bytes of messages${isTenantLimit ? " to its tenant" : ""} were incomplete`,
+} as const satisfies BudgetKind;
 
 /** The received parts of incomplete frames from guests. */
 export const unfinishedGuest = {
   limit: "unfinishedGuestBytes",
-  why: (bytes, ofTenant) =>
-    `was in the middle of a frame when more than ${bytes} bytes of frames of ${ofTenant ? "its tenant's guests" : "all guests"} were incomplete`,
-} as const satisfies RoomKind;
+  why: (bytes, isTenantLimit) =>
+    `was in the middle of a frame when more than ${bytes} bytes of frames of ${isTenantLimit ? "its tenant's guests" : "all guests"} were incomplete`,
+} as const satisfies BudgetKind;
 
 /** Messages to upstream programs that are not in their pipes yet. */
 export const programBacklog = {
   limit: "programBacklogBytes",
-  why: (bytes, ofTenant) =>
-    `did not read its input when more than ${bytes} bytes waited for the programs of ${ofTenant ? "its tenant" : "all tenants"}`,
-} as const satisfies RoomKind;
+  why: (bytes, isTenantLimit) =>
+    `did not read its input when more than ${bytes} bytes waited for the programs of ${isTenantLimit ? "its tenant" : "all tenants"}`,
+} as const satisfies BudgetKind;
 
-interface Holder {
+interface TenantUsage {
   bytes: number;
   /** The oldest first. */
   readonly messages: Set<CountedMessage>;
 }
 
 /**
- * Counts the memory of messages that are under way. However many are begun and never ended, they hold a bounded amount:
- * above a tenant's limit its oldest message ends, and above the common limit one of the tenant that holds most.
+ * Counts the memory of messages in transit, and bounds it however many are started and never finished: above a tenant's
+ * limit its oldest message is dropped, and above the common limit the oldest message of the tenant that uses most.
  */
-export class MessageRooms<Limit extends RoomLimit> {
-  readonly #kind: RoomKind & { readonly limit: Limit };
+export class MessageRooms<Limit extends BudgetLimit> {
+  readonly #kind: BudgetKind & { readonly limit: Limit };
   readonly #bytesMax: number;
   readonly #bytesPerTenantMax: number;
-  readonly #holders = new Map<string, Holder>();
+  readonly #tenants = new Map<string, TenantUsage>();
   #bytes = 0;
 
-  constructor(kind: RoomKind & { readonly limit: Limit }, limits: RoomLimits<Limit>) {
+  constructor(kind: BudgetKind & { readonly limit: Limit }, limits: BudgetLimits<Limit>) {
     this.#kind = kind;
     this.#bytesMax = limits[kind.limit];
     this.#bytesPerTenantMax = limits[`${kind.limit}PerTenant`];
@@ -74,39 +74,39 @@ export class MessageRooms<Limit extends RoomLimit> {
   }
 
   #count(tenant: string, by: number, message: CountedMessage): void {
-    const holder = this.#holders.get(tenant) ?? { bytes: 0, messages: new Set<CountedMessage>() };
+    const usage = this.#tenants.get(tenant) ?? { bytes: 0, messages: new Set<CountedMessage>() };
     this.#bytes += by;
-    holder.bytes += by;
-    if (message.bytes > 0) holder.messages.add(message);
-    else holder.messages.delete(message);
-    if (holder.bytes > 0) this.#holders.set(tenant, holder);
-    else this.#holders.delete(tenant);
-    if (by > 0) this.#makeRoom(holder);
+    usage.bytes += by;
+    if (message.bytes > 0) usage.messages.add(message);
+    else usage.messages.delete(message);
+    if (usage.bytes > 0) this.#tenants.set(tenant, usage);
+    else this.#tenants.delete(tenant);
+    if (by > 0) this.#enforce(usage);
   }
 
-  #makeRoom(holder: Holder): void {
-    while (holder.bytes > this.#bytesPerTenantMax) this.#endFirst(holder, true);
+  #enforce(usage: TenantUsage): void {
+    while (usage.bytes > this.#bytesPerTenantMax) this.#dropOldest(usage, true);
     while (this.#bytes > this.#bytesMax) {
-      const most = [...this.#holders.values()].reduce((left, right) => (right.bytes > left.bytes ? right : left));
-      this.#endFirst(most, false);
+      const most = [...this.#tenants.values()].reduce((left, right) => (right.bytes > left.bytes ? right : left));
+      this.#dropOldest(most, false);
     }
   }
 
-  #endFirst({ messages }: Holder, ofTenant: boolean): void {
+  #dropOldest({ messages }: TenantUsage, isTenantLimit: boolean): void {
     const [first] = messages;
-    const bytes = ofTenant ? this.#bytesPerTenantMax : this.#bytesMax;
-    first!.giveUp(this.#kind.why(bytes, ofTenant));
+    const bytes = isTenantLimit ? this.#bytesPerTenantMax : this.#bytesMax;
+    first!.drop(this.#kind.why(bytes, isTenantLimit));
   }
 }
 
 class CountedMessage implements HeldMessage {
   bytes = 0;
   readonly #count: (by: number, message: CountedMessage) => void;
-  readonly #onNoRoom: (why: string) => void;
+  readonly #onOverBudget: (why: string) => void;
 
-  constructor(count: (by: number, message: CountedMessage) => void, onNoRoom: (why: string) => void) {
+  constructor(count: (by: number, message: CountedMessage) => void, onOverBudget: (why: string) => void) {
     this.#count = count;
-    this.#onNoRoom = onNoRoom;
+    this.#onOverBudget = onOverBudget;
   }
 
   add(bytes: number): void {
@@ -120,8 +120,8 @@ class CountedMessage implements HeldMessage {
     if (bytes > 0) this.#count(-bytes, this);
   }
 
-  giveUp(why: string): void {
+  drop(why: string): void {
     this.end();
-    this.#onNoRoom(why);
+    this.#onOverBudget(why);
   }
 }

@@ -2,35 +2,35 @@ import type { Duplex } from "node:stream";
 import type { HeldMessage, MessageRoom } from "./message-room.ts";
 import { atEndOfTurn } from "./turn.ts";
 
-/** The size of a piece that is handed to the pipe: only the process can tell how much of a piece it has taken. */
+/** The size of a piece passed to the pipe. Within a piece, it is unknown how much the process has read. */
 const PIECE_BYTES = 64 * 1024;
 
 /**
- * Messages on their way to a process through its pipe, in order: those of one turn of the event loop leave in one write.
- * They are handed over in pieces, the next when the last was taken, so that it is known which messages the process may
- * have read.
+ * Messages to a process over its pipe, in order: those of one event-loop turn are written together. They are passed to
+ * the pipe in pieces, the next one when the last was taken, so that it is known which messages the process may have
+ * read.
  */
 export class Outbox {
   readonly #owner: OutboxOwner;
-  readonly #room: MessageRoom | undefined;
-  /** Counts the waiting bytes, without those added since the last `flush`. */
-  #held: HeldMessage | undefined;
-  #heldBytes = 0;
+  readonly #budget: MessageRoom | undefined;
+  /** Counts the waiting bytes, except those added since the last `flush`. */
+  #counted: HeldMessage | undefined;
+  #countedBytes = 0;
   #pipe: Duplex | undefined;
-  /** Short messages, which leave together. */
+  /** Short messages, which are written together. */
   #text = "";
   /** Pieces before `#text`, because they are long or the pipe is full. */
-  readonly #ahead: Piece[] = [];
-  #aheadLength = 0;
+  readonly #pieces: Piece[] = [];
+  #piecesLength = 0;
   /** The number of the last added message. */
   #added = 0;
-  #handedOver = 0;
-  #taken = 0;
+  #written = 0;
+  #drained = 0;
 
-  /** Without `room`, waiting bytes are not counted. */
-  constructor(owner: OutboxOwner, room?: MessageRoom) {
+  /** Without `budget`, waiting bytes are not counted. */
+  constructor(owner: OutboxOwner, budget?: MessageRoom) {
     this.#owner = owner;
-    this.#room = room;
+    this.#budget = budget;
   }
 
   /** Messages that were added before wait for this. */
@@ -39,14 +39,14 @@ export class Outbox {
     this.flush();
   }
 
-  /** The bytes that the process has not taken yet. */
+  /** The bytes that the process has not read yet. */
   get bytes(): number {
-    return (this.#pipe?.writableLength ?? 0) + this.#aheadLength + this.#text.length;
+    return (this.#pipe?.writableLength ?? 0) + this.#piecesLength + this.#text.length;
   }
 
-  /** Adds a message, and bytes that complete it; it leaves at the end of the turn. Returns its number. */
+  /** Adds a message, and bytes that complete it, to be written at the end of the turn. Returns its number. */
   add(message: string, bytes?: Uint8Array): number {
-    if (this.#text === "" && this.#ahead.length === 0) atEndOfTurn(this.flush);
+    if (this.#text === "" && this.#pieces.length === 0) atEndOfTurn(this.flush);
     if (this.#text.length + message.length > PIECE_BYTES) this.#closeText();
     const number = ++this.#added;
     if (bytes) {
@@ -58,89 +58,89 @@ export class Outbox {
     return number;
   }
 
-  /** True once the whole message has been handed to the pipe: the process cannot know of it earlier. */
+  /** True once the whole message has been written to the pipe; before that the process cannot have read it. */
   mayHaveRead(message: number): boolean {
-    return message <= this.#handedOver;
+    return message <= this.#written;
   }
 
-  /** True once the process's pipe has all of a message. */
+  /** True once the process's pipe has taken all of a message. */
   hasTaken(message: number): boolean {
-    return message <= this.#taken;
+    return message <= this.#drained;
   }
 
   readonly flush = (): void => {
     const pipe = this.#pipe;
     if (!pipe) return;
-    this.#handOver(pipe);
+    this.#write(pipe);
     this.#count();
   };
 
-  /** The process reads nothing more: waiting messages are dropped. */
+  /** The process reads nothing more: drops waiting messages. */
   close(): void {
     this.#pipe = undefined;
     this.#text = "";
-    this.#ahead.length = 0;
-    this.#aheadLength = 0;
+    this.#pieces.length = 0;
+    this.#piecesLength = 0;
     this.#count();
   }
 
-  #handOver(pipe: Duplex): void {
+  #write(pipe: Duplex): void {
     // A full pipe gets the next piece when it has written the last.
     while (pipe.writable && pipe.writableLength === 0) {
-      if (this.#ahead.length === 0) this.#closeText();
-      const piece = this.#ahead.shift();
+      if (this.#pieces.length === 0) this.#closeText();
+      const piece = this.#pieces.shift();
       if (!piece) return;
-      this.#aheadLength -= piece.data.length;
-      this.#handedOver = piece.upTo;
+      this.#piecesLength -= piece.data.length;
+      this.#written = piece.upTo;
       pipe.write(piece.data, this.#onWritten);
     }
   }
 
   readonly #onWritten = (): void => {
-    if (this.#pipe?.writableLength === 0) this.#taken = this.#handedOver;
-    // A process that takes some has been waiting only since then.
-    this.#held?.end();
-    this.#heldBytes = 0;
+    if (this.#pipe?.writableLength === 0) this.#drained = this.#written;
+    // A process that reads some of it counts as waiting only since then.
+    this.#counted?.end();
+    this.#countedBytes = 0;
     this.flush();
     this.#owner.onTaken();
   };
 
   #count(): void {
     const { bytes } = this;
-    if (bytes === this.#heldBytes) return;
-    const more = bytes - this.#heldBytes;
-    this.#heldBytes = bytes;
-    this.#held ??= this.#room?.begin(this.#onNoRoom);
-    this.#held?.add(more);
+    if (bytes === this.#countedBytes) return;
+    const more = bytes - this.#countedBytes;
+    this.#countedBytes = bytes;
+    this.#counted ??= this.#budget?.begin(this.#onOverBudget);
+    this.#counted?.add(more);
   }
 
-  readonly #onNoRoom = (why: string): void => {
-    this.#heldBytes = 0;
+  readonly #onOverBudget = (why: string): void => {
+    this.#countedBytes = 0;
     this.#owner.onNoRoom?.(why);
   };
 
-  /** Ends the current text: what comes after it is a piece of its own. */
+  /** Ends the current text: what follows is a piece of its own. */
   #closeText(upTo = this.#added): void {
     const text = this.#text;
     if (text === "") return;
     this.#text = "";
     if (text.length > PIECE_BYTES) return this.#queueLong(Buffer.from(text), upTo);
-    this.#ahead.push({ data: text, upTo });
-    this.#aheadLength += text.length;
+    this.#pieces.push({ data: text, upTo });
+    this.#piecesLength += text.length;
   }
 
   /** The last of the pieces completes the message `upTo`. */
   #queueLong(bytes: Uint8Array, upTo: number): void {
-    this.#aheadLength += bytes.length;
+    this.#piecesLength += bytes.length;
     for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
       const end = at + PIECE_BYTES;
-      this.#ahead.push({ data: bytes.subarray(at, end), upTo: end < bytes.length ? this.#added - 1 : upTo });
+      this.#pieces.push({ data: bytes.subarray(at, end), upTo: end < bytes.length ? this.#added - 1 : upTo });
     }
   }
 }
 
 interface OutboxOwner {
-  /** The process has taken more. */
+  /** The process has read more. */
   onTaken(): void;
   /** Waiting messages must be dropped; `why` completes "the server …". */
   onNoRoom?(why: string): void;

@@ -1,7 +1,7 @@
 import { BerthError } from "./errors.ts";
 import { NESTING_MAX, nestsTooDeep } from "./json.ts";
 
-/** Parses the JSON of a body. Throws `parse_error`, and `invalid_request` for a value that nests too deeply. */
+/** Parses the JSON of a body. Throws `parse_error`, or `invalid_request` for a value that nests too deeply. */
 export function parseJson(body: string): unknown {
   let value: unknown;
   try {

@@ -1,4 +1,4 @@
-/** The text with its percent-encoding decoded; as it is where the encoding is invalid. */
+/** Decodes percent-encoding; returns the text unchanged if the encoding is invalid. */
 export function percentDecoded(text: string): string {
   try {
     return decodeURIComponent(text);

@@ -1,36 +1,33 @@
 import { turnTaker } from "./event-loop.ts";
 import { isObject } from "./json.ts";
 
-/** JSON for people and for hashing: sorted keys, two spaces, a final newline. Equal values give equal texts. */
+/** JSON for people and for hashing: sorted keys, two spaces, a final newline. Equal values give equal text. */
 export function prettyJson(value: unknown): string {
-  return `${JSON.stringify(sorted(value), null, 2)}\n`;
+  return `${JSON.stringify(sortKeys(value), null, 2)}\n`;
 }
 
-/**
- * Writes the same text without the final newline. Other calls run between the members of objects down to this many
- * levels.
- */
-export async function prettyJsonInTurns(value: unknown, levels: number, takeTurns = turnTaker()): Promise<string> {
+/** Writes the same without the final newline, yielding between members of objects down to this many levels. */
+export async function prettyJsonYielding(value: unknown, levels: number, yieldIfDue = turnTaker()): Promise<string> {
   if (levels === 0 || !isObject(value) || Object.keys(value).length === 0) return prettyJson(value).slice(0, -1);
   const members: string[] = [];
   for (const name of Object.keys(value).sort(compareText)) {
-    await takeTurns();
+    await yieldIfDue();
     if (value[name] === undefined) continue;
-    const text = await prettyJsonInTurns(value[name], levels - 1, takeTurns);
+    const text = await prettyJsonYielding(value[name], levels - 1, yieldIfDue);
     members.push(`  ${JSON.stringify(name)}: ${text.replaceAll("\n", "\n  ")}`);
   }
   return `{\n${members.join(",\n")}\n}`;
 }
 
-function sorted(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(sorted);
+function sortKeys(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sortKeys);
   if (typeof value !== "object" || value === null) return value;
-  const entries = Object.entries(value).map(([key, inner]) => [key, sorted(inner)] as const);
+  const entries = Object.entries(value).map(([key, inner]) => [key, sortKeys(inner)] as const);
   // fromEntries defines properties, so that a key such as `__proto__` stays plain data.
   return Object.fromEntries(entries.sort(([a], [b]) => compareText(a, b)));
 }
 
-/** Order by code unit: the same on every machine, whatever its locale. */
+/** Order by code unit: the same on every machine, regardless of locale. */
 export function compareText(a: string, b: string): number {
   if (a === b) return 0;
   return a < b ? -1 : 1;

@@ -1,23 +1,23 @@
 /**
- * Values that change often and expire by themselves, for everything that outlives a process: sessions, streams, tasks,
- * sign-ins, consents. Several processes may have them open. The store implements it.
+ * Values that change often and expire, for everything that outlives a process: sessions, streams, tasks, sign-ins,
+ * consents. Several processes may have them open. Implemented by the store.
  */
 export interface Records {
-  /** Milliseconds since the epoch, by the clock that all processes share which have the records open. */
+  /** Milliseconds since the epoch, by a clock that all processes with these records share. */
   now(): number;
 
-  /** Undefined when the record is missing or expired. */
+  /** Undefined if the record is missing or expired. */
   record(tenant: string, kind: RecordKind, key: string): Promise<StoredRecord | undefined>;
 
   /**
    * Writes a record that still has the revision `expected` (0: does not exist), and returns its new revision;
-   * undefined, with nothing written, when someone else was first.
+   * undefined, with nothing written, if another writer was first.
    */
   putRecord(tenant: string, kind: RecordKind, key: string, put: RecordPut): Promise<number | undefined>;
 
   /**
-   * As `putRecord` for several at once: the new revision of each, undefined for each where someone else was first. The
-   * records outlive this process at once, and a power cut a little later.
+   * Like `putRecord` for several at once: the new revision of each, or undefined if another writer was first. The
+   * records survive the end of this process immediately, and a power cut a little later.
    */
   putRecords(
     tenant: string,

@@ -4,8 +4,9 @@ import { clock } from "./clock.ts";
 import { readingBounds } from "./reading-bounds.ts";
 
 /**
- * Runs a module in a thread of its own, with limits of time and memory, and ends the thread. The result is the first
- * message of the module; without one, `why` is "within …" or "with …", for a sentence that says what was not possible.
+ * Runs a module in a thread of its own, with limits on time and memory, and ends the thread. The result is the first
+ * message of the module; without one, `why` is "within …" or "with …", to complete a sentence about what was not
+ * possible.
  */
 export async function runInThread(
   module: URL,
@@ -13,7 +14,7 @@ export async function runInThread(
 ): Promise<{ readonly result: unknown } | { readonly why: string }> {
   const { checkMs, checkMemoryMb } = readingBounds;
   const worker = new Worker(module, { workerData, resourceLimits: { maxOldGenerationSizeMb: checkMemoryMb } });
-  // An error of the thread after its result or its timeout is ignored.
+  // Ignores errors of the thread after its result or its timeout.
   worker.on("error", () => {});
   const timeout = new AbortController();
   const timer = clock.after(checkMs, () => timeout.abort());

@@ -1,4 +1,4 @@
-/** True for a script. Editors on Windows begin files with a byte-order mark. */
+/** True for a script. Windows editors may add a byte-order mark. */
 export function isScript(text: string): boolean {
   return /^\uFEFF?#!/.test(text);
 }

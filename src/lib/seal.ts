@@ -3,27 +3,27 @@ import { BerthError } from "./errors.ts";
 import { isObject } from "./json.ts";
 
 /**
- * Seals state that a client carries for us: the client can neither read nor change it, keep it for long, nor use it
- * elsewhere. It owns only the cryptography (AES-256-GCM with a fresh nonce for each text) and knows nothing of what is
- * sealed.
+ * Seals state that a client carries for us: the client can neither read nor change it, use it after it expires, nor use
+ * it in another place. It owns only the cryptography (AES-256-GCM with a fresh nonce for each text) and knows nothing
+ * of the content.
  */
 export interface Sealer {
-  /** `binding` is everything that must be the same when the text comes back; `value` is plain JSON. */
+  /** `binding` is everything that must be the same when the text is opened; `value` is plain JSON. */
   seal(binding: readonly string[], value: unknown, ttlMs: number): string;
-  /** Throws `invalid_params` for a text that was changed, sealed with another key or binding, or has expired. */
+  /** Throws `invalid_params` for a text that was changed, was sealed with another key or binding, or has expired. */
   unseal(binding: readonly string[], text: string): unknown;
 }
 
-/** A key with fewer bytes of entropy is refused. */
+/** Shorter keys are refused. */
 const KEY_BYTES_MIN = 32;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
-/** The version of the format; a change of format takes another one. */
+/** The format version; changes with the format. */
 const FORMAT = "1.";
 
 /**
  * The first key seals, and each of them opens. They are shared by all processes of a service and outlive them. Throws
- * `TypeError` for a short one.
+ * `TypeError` for a short key.
  */
 export function createSealer(keys: readonly Uint8Array[], now: () => number = Date.now): Sealer {
   const secrets = keys.map((key) => {
@@ -43,7 +43,7 @@ export function createSealer(keys: readonly Uint8Array[], now: () => number = Da
 
     unseal(binding, text) {
       const opened = JSON.parse(open(text, context(binding))) as unknown;
-      if (!isObject(opened) || typeof opened["expires"] !== "number") throw refused();
+      if (!isObject(opened) || typeof opened["expires"] !== "number") throw invalidState();
       if (opened["expires"] <= now()) {
         throw new BerthError("invalid_params", '"requestState" has expired; make the request again without it');
       }
@@ -54,9 +54,9 @@ export function createSealer(keys: readonly Uint8Array[], now: () => number = Da
   function open(text: string, additional: Buffer): string {
     const encoded = text.slice(FORMAT.length);
     const sealed = Buffer.from(encoded, "base64url");
-    // One text per state: decoding alone would ignore characters outside base64url.
+    // Only one encoding per state: decoding alone would ignore characters outside base64url.
     const canonical = text.startsWith(FORMAT) && sealed.toString("base64url") === encoded;
-    if (!canonical || sealed.length < NONCE_BYTES + TAG_BYTES) throw refused();
+    if (!canonical || sealed.length < NONCE_BYTES + TAG_BYTES) throw invalidState();
     let cause: unknown;
     for (const secret of secrets) {
       try {
@@ -69,11 +69,11 @@ export function createSealer(keys: readonly Uint8Array[], now: () => number = Da
         cause = error;
       }
     }
-    throw refused(cause);
+    throw invalidState(cause);
   }
 }
 
-function refused(cause?: unknown): BerthError {
+function invalidState(cause?: unknown): BerthError {
   const detail = '"requestState" did not come from this server for this request; make the request again without it';
   return new BerthError("invalid_params", detail, { cause });
 }

@@ -2,49 +2,49 @@ import { hash } from "node:crypto";
 import { TokenBucket } from "./token-bucket.ts";
 
 /**
- * The way in which several processes keep a limit together: each decides at once, by what the others said last, and makes
- * up later for what they took meanwhile. Who tells whom is not known here.
+ * Lets several processes share a limit: each decides immediately, by the last reports of the others, and makes up later
+ * for what they used meanwhile. How reports are exchanged is not known here.
  */
 export interface SharedLimits {
-  /** Called before each use of a limit. Returns the use of all other processes; undefined where there are none. */
+  /** Called before each use of a limit. Returns the usage of all other processes; undefined if there are none. */
   using(limit: SharedLimit): LimitUse | undefined;
 }
 
-/** The use that one process makes of a limit, or several together. */
+/** The usage of a limit by one process, or by several together. */
 export interface LimitUse {
-  /** How many were to be under way at once, refused ones included. */
+  /** Requested concurrency, including refused requests. */
   readonly wanted: number;
   readonly underWay: number;
-  /** How many were to begin in a second, refused ones included. */
+  /** Requested starts per second, including refused ones. */
   readonly perSecond: number;
-  /** How many began since the last time. */
+  /** Starts since the last report. */
   readonly begun: number;
 }
 
 export interface SharedLimit {
   /** The same in all processes. */
   readonly key: string;
-  /** The tenant, or whoever else is limited: one of them cannot keep the others' limits from being told. */
+  /** The tenant or other subject of the limit: no single owner can keep the limits of others from being reported. */
   readonly owner: string;
-  /** The use in the last `seconds`; undefined when this process uses the limit no more. */
+  /** The usage in the last `seconds`; undefined if this process no longer uses the limit. */
   useIn(seconds: number, now: number): OwnUse | undefined;
-  /** Other processes let so many begin. */
+  /** Charges starts in other processes. */
   charge(begun: number, now: number): void;
 }
 
 export interface OwnUse extends LimitUse {
-  /** The part of the limit that it would take, at most 1: where that is small, the others need not know. */
+  /** The share of the limit that it would take, at most 1: small shares need not be reported. */
   readonly weight: number;
 }
 
-/** How a limit is known to other processes. */
+/** How a limit is identified to other processes. */
 export interface Sharing {
   readonly by: SharedLimits;
   readonly owner: string;
   readonly key: string;
 }
 
-/** `name` tells limits of one owner apart; `id` is of any length. */
+/** `name` distinguishes the limits of one owner; `id` may have any length. */
 export function sharing(by: SharedLimits | undefined, owner: string, name: string, id = ""): Sharing | undefined {
   if (!by) return undefined;
   const key = JSON.stringify([name, owner, id]);
@@ -53,57 +53,57 @@ export function sharing(by: SharedLimits | undefined, owner: string, name: strin
 
 const KEY_UNITS_MAX = 120;
 
-/** A process that had nothing at all would never say that it needs more. */
-const FLOOR = 0.05;
+/** A process without any share would never report that it needs more. */
+const SHARE_MIN = 0.05;
 
 /**
- * The part of a limit, from 0 to 1, that one process may take: what the others leave, or what corresponds to its need
- * where all together need more than there is.
+ * The share of a limit, from 0 to 1, that one process may take: what the others leave, or a share proportional to its
+ * demand if the total demand exceeds the limit.
  */
-export function partOf(limit: number, own: number, elsewhere: number): number {
-  if (elsewhere === 0 || limit === Infinity) return 1;
-  const need = Math.min(own, limit);
-  return Math.max((limit - elsewhere) / limit, need / (need + elsewhere), FLOOR);
+export function partOf(limit: number, ownDemand: number, othersDemand: number): number {
+  if (othersDemand === 0 || limit === Infinity) return 1;
+  const demand = Math.min(ownDemand, limit);
+  return Math.max((limit - othersDemand) / limit, demand / (demand + othersDemand), SHARE_MIN);
 }
 
-/** One bucket has room for what the others take until they are heard of again. */
-const HEARD_WITHIN_MS = 1_000;
-/** The other one has room for what comes while that bucket is empty, since the others were heard of. */
-const HELD_UP_MS = 250;
-/** A need is estimated over no shorter time. */
-const NEED_MS = 100;
+/** One bucket has capacity for what other processes use until their next report. */
+const REPORT_WITHIN_MS = 1_000;
+/** The other one has capacity for requests that arrive while that bucket is empty, since the last report. */
+const BACKLOG_MS = 250;
+/** Demand is estimated over at least this time. */
+const DEMAND_WINDOW_MS = 100;
 
 /**
- * How often something may begin, in all processes together: one bucket has all that may, from which what began
- * elsewhere is taken when it is heard of; another has the part of this process, so that not all take the same tokens
- * until then.
+ * The rate at which something may start, over all processes: one bucket has all tokens, and is charged for starts in
+ * other processes when they are reported; another one has this process's share, so that not all processes take the same
+ * tokens until then.
  */
 export class SharedRate {
   readonly #all = new TokenBucket();
   readonly #own = new TokenBucket();
   #perMs = 0;
   #burst = 0;
-  #wanted = 0;
-  #begun = 0;
+  #requested = 0;
+  #started = 0;
   #perSecond = 0;
-  /** Since when `#wanted` is counted; undefined until something is to begin. */
+  /** Since when `#requested` counts; undefined until the first request. */
   #since: number | undefined;
 
   /** Takes a token and returns 0, or returns the milliseconds until there is one. */
-  take(now: number, perMs: number, burst: number, elsewhere: LimitUse | undefined): number {
-    if (!elsewhere) return this.#all.take(now, perMs, burst);
+  take(now: number, perMs: number, burst: number, others: LimitUse | undefined): number {
+    if (!others) return this.#all.take(now, perMs, burst);
     [this.#perMs, this.#burst] = [perMs, burst];
-    this.#wanted += 1;
+    this.#requested += 1;
     this.#since ??= now;
-    const need = Math.max(this.#perSecond, (this.#wanted * 1_000) / Math.max(NEED_MS, now - this.#since));
-    const part = partOf(perMs * 1_000, need, elsewhere.perSecond);
-    const waitMs = this.#all.take(now, perMs, burst + (1 - part) * perMs * HEARD_WITHIN_MS);
+    const demand = Math.max(this.#perSecond, (this.#requested * 1_000) / Math.max(DEMAND_WINDOW_MS, now - this.#since));
+    const share = partOf(perMs * 1_000, demand, others.perSecond);
+    const waitMs = this.#all.take(now, perMs, burst + (1 - share) * perMs * REPORT_WITHIN_MS);
     if (waitMs > 0) return waitMs;
-    if (part < 1 && this.#own.take(now, perMs * part, (burst + perMs * HELD_UP_MS) * part) > 0) {
-      this.#all.takeBack();
+    if (share < 1 && this.#own.take(now, perMs * share, (burst + perMs * BACKLOG_MS) * share) > 0) {
+      this.#all.refund();
       return Math.ceil(1 / perMs);
     }
-    this.#begun += 1;
+    this.#started += 1;
     return 0;
   }
 
@@ -112,16 +112,16 @@ export class SharedRate {
   }
 
   charge(begun: number, now: number): void {
-    if (this.#perMs > 0) this.#all.charge(begun, now, this.#perMs, this.#burst + this.#perMs * HEARD_WITHIN_MS);
+    if (this.#perMs > 0) this.#all.charge(begun, now, this.#perMs, this.#burst + this.#perMs * REPORT_WITHIN_MS);
   }
 
-  /** `isUsed` is false when nothing was to begin, and none of the tokens is missed. */
+  /** `isUsed` is false if nothing was requested and no token is missing. */
   useIn(seconds: number, now: number) {
     const limit = this.#perMs * 1_000;
-    const isUsed = this.#wanted > 0 || !this.isFull(now, this.#perMs, this.#burst);
-    const perSecond = Math.min(limit, this.#wanted / seconds);
-    const begun = this.#begun;
-    [this.#perSecond, this.#wanted, this.#begun, this.#since] = [perSecond, 0, 0, undefined];
+    const isUsed = this.#requested > 0 || !this.isFull(now, this.#perMs, this.#burst);
+    const perSecond = Math.min(limit, this.#requested / seconds);
+    const begun = this.#started;
+    [this.#perSecond, this.#requested, this.#started, this.#since] = [perSecond, 0, 0, undefined];
     return { isUsed, perSecond, begun, weight: limit === 0 ? 0 : perSecond / limit };
   }
 }

@@ -1,4 +1,4 @@
-/** The number of each tenant, and the sum of all. */
+/** A count per tenant, and their sum. */
 export class TenantCounts {
   readonly tenants = new Map<string, number>();
   all = 0;
@@ -9,8 +9,8 @@ export class TenantCounts {
 
   add(tenant: string, count: number): void {
     this.all += count;
-    const own = this.of(tenant) + count;
-    if (own === 0) this.tenants.delete(tenant);
-    else this.tenants.set(tenant, own);
+    const total = this.of(tenant) + count;
+    if (total === 0) this.tenants.delete(tenant);
+    else this.tenants.set(tenant, total);
   }
 }

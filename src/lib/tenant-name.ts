@@ -1,9 +1,9 @@
 import { BerthError } from "./errors.ts";
 
-/** The embedded tenant: it always exists, and is served where no other is named. */
+/** The embedded tenant: it always exists, and is served if no other is named. */
 export const DEFAULT_TENANT = "default";
 
-/** One label of a host name: letters, digits and single hyphens, a letter first. */
+/** One label of a host name: letters, digits and single hyphens, starting with a letter. */
 const TENANT_NAME = /^[a-z][a-z0-9]*(?:-[a-z0-9]+)*$/;
 const TENANT_NAME_UNITS_MAX = 63;
 
@@ -11,7 +11,7 @@ export function isTenantName(name: string): boolean {
   return name.length <= TENANT_NAME_UNITS_MAX && TENANT_NAME.test(name);
 }
 
-/** The prefix of every path of a tenant where no host name selects it: `""` or `/t/<tenant>`. */
+/** The prefix of a tenant's paths, unless a host name selects it: `""` or `/t/<tenant>`. */
 export function basePathOf(tenant: string): string {
   return tenant === DEFAULT_TENANT ? "" : `/t/${tenant}`;
 }

@@ -1,7 +1,7 @@
-/** Deadlines are kept to this grain: one timer for all calls instead of one a call. */
+/** The granularity of deadlines: one timer for all calls instead of one per call. */
 const TICK_MS = 20;
 
-/** Sweeps at a fixed grain for as long as there is something to watch; silent otherwise. */
+/** Sweeps at a fixed interval as long as there is something to watch. */
 export class Ticker {
   readonly #sweep: (now: number) => boolean;
   #timer: NodeJS.Timeout | undefined;

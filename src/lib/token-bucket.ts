@@ -1,6 +1,6 @@
-/** Fills at a steady rate up to its burst, and whatever begins takes a token. `now` is in milliseconds of any steady clock. */
+/** Fills at a steady rate up to its burst; a start takes a token. `now` is in milliseconds of any monotonic clock. */
 export class TokenBucket {
-  /** The tokens at `#filledAt`; at first more than it can hold. */
+  /** The tokens at `#filledAt`; initially more than it can hold. */
   #tokens = Infinity;
   #filledAt = 0;
 
@@ -16,12 +16,12 @@ export class TokenBucket {
     return 0;
   }
 
-  /** The last token that was taken is not needed. */
-  takeBack(): void {
+  /** Returns the last token that was taken. */
+  refund(): void {
     this.#tokens += 1;
   }
 
-  /** Takes tokens that others used already, whether they are there or not. */
+  /** Charges tokens that were used elsewhere, whether they are available or not. */
   charge(tokens: number, now: number, perMs: number, burst: number): void {
     this.#tokens = this.#tokensAt(now, perMs, burst) - tokens;
     this.#filledAt = now;

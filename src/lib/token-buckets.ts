@@ -13,48 +13,48 @@ import {
 export interface BucketRate {
   /** The average rate; 0 for no limit. */
   readonly perMinute: number;
-  /** The burst that is allowed after a time of rest. */
+  /** The burst allowed after an idle period. */
   readonly burst: number;
 }
 
-/** Several processes keep a limit together if they know it by the same name. */
+/** Several processes share a limit if they use the same name. */
 export interface SharedName {
   readonly by: SharedLimits | undefined;
   readonly name: string;
 }
 
-/** Limits how often something may begin for each tenant. */
+/** Limits how often something may start, per tenant. */
 export class TokenBuckets {
-  readonly #rateOf: (tenant: string) => BucketRate;
+  readonly #tenantRate: (tenant: string) => BucketRate;
   readonly #shared: SharedName | undefined;
   readonly #buckets = new Map<string, Bucket>();
 
   /** Each process has its own limit unless it is `shared`. */
-  constructor(rateOf: (tenant: string) => BucketRate, shared?: SharedName) {
-    this.#rateOf = rateOf;
+  constructor(tenantRate: (tenant: string) => BucketRate, shared?: SharedName) {
+    this.#tenantRate = tenantRate;
     this.#shared = shared;
   }
 
-  /** Takes a token and returns 0, or returns the milliseconds until there is one; `now` is of any steady clock. */
+  /** Takes a token and returns 0, or returns the milliseconds until there is one; `now` is of any monotonic clock. */
   take(tenant: string, now: number): number {
-    const { perMinute, burst } = this.#rateOf(tenant);
+    const { perMinute, burst } = this.#tenantRate(tenant);
     if (perMinute === 0) return 0;
     const perMs = perMinute / 60_000;
     const bucket = this.#buckets.get(tenant) ?? this.#create(tenant, burst, now, perMs);
     return bucket.take(now, perMs, burst);
   }
 
-  /** Takes a token, or throws `too_many_requests` with the allowed rate and the time of the next one. */
+  /** Takes a token, or throws `too_many_requests` with the allowed rate and the time of the next token. */
   check(tenant: string, allowed: (perMinute: number) => string): void {
     const waitMs = this.take(tenant, clock.now());
     if (waitMs === 0) return;
     const retryAfterSeconds = Math.ceil(waitMs / 1000);
-    const detail = `${allowed(this.#rateOf(tenant).perMinute)}; try again in ${retryAfterSeconds} s`;
+    const detail = `${allowed(this.#tenantRate(tenant).perMinute)}; try again in ${retryAfterSeconds} s`;
     throw new BerthError("too_many_requests", detail, { data: { retryAfterSeconds } });
   }
 
   #create(tenant: string, burst: number, now: number, perMs: number): Bucket {
-    if (this.#buckets.size >= REMEMBERED_MAX) {
+    if (this.#buckets.size >= TENANTS_MAX) {
       for (const [name, bucket] of this.#buckets) {
         if (bucket.isFull(now, perMs, burst)) this.#buckets.delete(name);
       }
@@ -96,18 +96,18 @@ class Bucket implements SharedLimit {
   }
 }
 
-/** Returns a function that throws `too_many_requests` where a tenant does something too often. */
+/** Returns a function that throws `too_many_requests` if a tenant does something too often. */
 export function limitedPerMinute(
   does: string,
   limit: keyof TenantLimits,
-  perMinuteOf: (tenant: string) => number = () => 0,
+  tenantPerMinute: (tenant: string) => number = () => 0,
   by?: SharedLimits,
 ) {
-  const rateOf = (tenant: string): BucketRate => {
-    const perMinute = perMinuteOf(tenant);
+  const tenantRate = (tenant: string): BucketRate => {
+    const perMinute = tenantPerMinute(tenant);
     return { perMinute, burst: perMinute / 4 };
   };
-  const buckets = new TokenBuckets(rateOf, { by, name: does });
+  const buckets = new TokenBuckets(tenantRate, { by, name: does });
   return (tenant: string): void =>
     buckets.check(
       tenant,
@@ -115,5 +115,5 @@ export function limitedPerMinute(
     );
 }
 
-/** The number of tenants above which idle ones are forgotten. */
-const REMEMBERED_MAX = 1_000;
+/** The number of tenants above which idle ones are removed. */
+const TENANTS_MAX = 1_000;

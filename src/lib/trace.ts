@@ -1,16 +1,16 @@
 import { randomUUID } from "node:crypto";
 
-/** Identifies a request in logs, answers and traces, from its arrival to all calls made for it. */
+/** Identifies a request in logs, responses and traces, from its arrival to all calls made for it. */
 export interface Trace {
-  /** The request's id, as its answer and the log lines name it. */
+  /** The request's id, as it appears in its response and in log lines. */
   readonly requestId: string;
   /** The caller's trace context. */
   readonly context?: TraceContext | undefined;
 }
 
 /**
- * W3C Trace Context and Baggage, under the names that headers, `_meta` (2026-07-28 `basic`, SEP-414) and guests know.
- * It is passed on unchanged: Berth makes no spans of its own, so its calls belong to the caller's span.
+ * W3C Trace Context and Baggage, under the names used in headers, `_meta` (2026-07-28 `basic`, SEP-414) and guests. It
+ * is passed on unchanged: Berth creates no spans, so its calls belong to the caller's span.
  */
 export interface TraceContext {
   readonly traceparent?: string;
@@ -21,10 +21,10 @@ export interface TraceContext {
 type Carrier = Readonly<Record<string, unknown>>;
 const NOTHING: Carrier = {};
 
-/** Identifies a request by the id that its sender gave it, if well-formed, or by a new one. */
+/** Identifies a request by the id that its sender provided, if well-formed, or by a new one. */
 export function beginTrace(requestId?: unknown, carrier: Carrier = NOTHING): Trace {
-  const isGiven = typeof requestId === "string" && REQUEST_ID.test(requestId);
-  return { requestId: isGiven ? requestId : randomUUID(), context: readTraceContext(carrier) };
+  const isProvided = typeof requestId === "string" && REQUEST_ID.test(requestId);
+  return { requestId: isProvided ? requestId : randomUUID(), context: readTraceContext(carrier) };
 }
 
 /** The trace context in a message takes precedence over its transport's: proxies change headers. */
@@ -34,12 +34,12 @@ export function withMeta(trace: Trace | undefined, meta: Carrier): Trace | undef
   return { requestId: trace?.requestId ?? randomUUID(), context };
 }
 
-/** The id, for log lines, by which tracing systems find everything that belongs together. */
+/** The trace id, for log lines, by which tracing systems correlate events. */
 export function traceIdOf({ context }: Trace): string | undefined {
   return context?.traceparent?.split("-")[1];
 }
 
-/** A malformed context counts as absent, as the W3C requires; nothing else of the request depends on it. */
+/** A malformed context counts as absent, as the W3C requires; nothing else depends on it. */
 function readTraceContext({ traceparent, tracestate, baggage }: Carrier): TraceContext | undefined {
   if (traceparent === undefined && baggage === undefined) return undefined;
   const isTraced = typeof traceparent === "string" && isTraceparent(traceparent);
@@ -49,7 +49,7 @@ function readTraceContext({ traceparent, tracestate, baggage }: Carrier): TraceC
   return { ...(isTraced && { traceparent }), ...(hasState && { tracestate }), ...(hasBaggage && { baggage }) };
 }
 
-/** It stands in headers and log lines, so it has no characters with a meaning there. */
+/** It appears in headers and log lines, so it has no characters with a special meaning there. */
 const REQUEST_ID = /^[\w.:/=+@-]{1,128}$/;
 
 /** Trace Context, 3.2: later versions may add fields after the known ones. */
@@ -63,7 +63,7 @@ function isTraceparent(text: string): boolean {
   return /[^0]/.test(traceId!) && /[^0]/.test(parentId!) && isPrintable(text);
 }
 
-/** Trace Context, 3.3: longer values may be left out. */
+/** Trace Context, 3.3: longer values may be dropped. */
 const TRACESTATE_CHARACTERS_MAX = 512;
 const TRACESTATE_MEMBER = /^[ \t]*(?:[a-z0-9][a-z0-9_\-*/@]{0,255}=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{1,256})?[ \t]*$/;
 
@@ -71,7 +71,7 @@ function isTracestate(text: string): boolean {
   return text.length <= TRACESTATE_CHARACTERS_MAX && text.split(",").every((each) => TRACESTATE_MEMBER.test(each));
 }
 
-/** Baggage, 3.3.2: this much must be passed on, and more need not be. */
+/** Baggage, 3.3.2: at least this much must be propagated. */
 const BAGGAGE_CHARACTERS_MAX = 8192;
 const BAGGAGE_MEMBER = /^[ \t]*[!#$%&'*+.^_`|~\w-]+[ \t]*=[\x21\x23-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e;= \t]*$/;
 

@@ -1,10 +1,10 @@
 import { Deserializer, Serializer } from "node:v8";
 
 /**
- * Serializes values that go between processes of Berth, one after the other over a pipe or a connection. Byte arrays in
- * them go beside them as they are: neither side joins them, encodes them, or writes them in one stretch.
+ * Serializes values sent between processes of Berth, one after the other over a pipe or a connection. Byte arrays in
+ * them are sent separately as they are: neither side joins or encodes them, or copies them in one step.
  *
- * A value begins with two numbers of 32 bits, its own length and the total length of its bytes; both follow.
+ * A value begins with two 32-bit numbers, its own length and the total length of its bytes, followed by both.
  */
 export function piecesOf(value: unknown): Uint8Array[] {
   const writer = new Writer();
@@ -26,7 +26,7 @@ class Writer extends Serializer {
 
   constructor() {
     super();
-    (this as unknown as BesideViews)._setTreatArrayBufferViewsAsHostObjects(true);
+    (this as unknown as SerializerInternals)._setTreatArrayBufferViewsAsHostObjects(true);
   }
 
   /** Called for each byte array. */
@@ -38,8 +38,8 @@ class Writer extends Serializer {
   }
 }
 
-/** Missing from the types of Node. */
-interface BesideViews {
+/** Missing from Node's types. */
+interface SerializerInternals {
   _setTreatArrayBufferViewsAsHostObjects(isHost: boolean): void;
 }
 
@@ -73,16 +73,16 @@ export class TransferReader {
     const values: unknown[] = [];
     let rest = this.#head.fill(chunk);
     while (this.#head.isFull) {
-      if (!this.#body) this.#begin();
+      if (!this.#body) this.#startValue();
       rest = this.#bytes!.fill(this.#body!.fill(rest));
       if (!this.#body!.isFull || !this.#bytes!.isFull) break;
-      values.push(this.#end());
+      values.push(this.#finishValue());
       rest = this.#head.fill(rest);
     }
     return values;
   }
 
-  #begin(): void {
+  #startValue(): void {
     const head = Buffer.from(this.#head.bytes.buffer);
     const [body, bytes] = [head.readUInt32LE(0), head.readUInt32LE(BODY_AT)];
     if (body + bytes > this.#bytesMax) throw new Error(`a value of ${body + bytes} bytes is too long`);
@@ -90,7 +90,7 @@ export class TransferReader {
     this.#bytes = new Part(bytes);
   }
 
-  #end(): unknown {
+  #finishValue(): unknown {
     const reader = new Reader(this.#body!.bytes, this.#bytes!.bytes);
     this.#head = new Part(HEAD_BYTES);
     this.#body = this.#bytes = undefined;

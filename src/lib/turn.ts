@@ -1,8 +1,8 @@
 const due: (() => void)[] = [];
 
 /**
- * Does `task` once the event loop's turn has taken in all that is ready, so that what belongs to one turn is done at
- * once. One immediate serves all tasks.
+ * Runs `task` at the end of this event-loop turn, after everything that is ready has been processed, so that work of
+ * one turn is done together. One immediate serves all tasks.
  */
 export function atEndOfTurn(task: () => void): void {
   if (due.push(task) === 1) setImmediate(endTurn);

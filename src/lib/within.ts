@@ -1,19 +1,19 @@
-/** A store that has not answered by then is stalled: its disk, or its database. */
+/** A store that has not answered by then counts as stalled: its disk, or its database. */
 export const LATE_MS = 100;
 
-/** The result of `work`, or undefined if it takes longer than `ms`; it goes on all the same. */
+/** The result of `work`, or undefined if it takes longer than `ms`; `work` continues nevertheless. */
 export async function within<T>(ms: number, work: Promise<T>): Promise<T | undefined> {
   let timer: NodeJS.Timeout | undefined;
-  // What arrived while the event loop was busy is in time.
-  const late = new Promise<undefined>((resolve) => (timer = setTimeout(() => setImmediate(resolve, undefined), ms)));
+  // Results that arrived while the event loop was busy are in time.
+  const timeout = new Promise<undefined>((resolve) => (timer = setTimeout(() => setImmediate(resolve, undefined), ms)));
   try {
-    return await Promise.race([work, late]);
+    return await Promise.race([work, timeout]);
   } finally {
     clearTimeout(timer);
   }
 }
 
-/** False when `work` takes longer than `ms`; it goes on all the same. Rejects as `work` does. */
+/** False if `work` takes longer than `ms`; `work` continues nevertheless. Rejects as `work` does. */
 export async function endsWithin(ms: number, work: Promise<unknown>): Promise<boolean> {
   return (
     (await within(

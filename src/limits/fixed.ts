@@ -16,7 +16,7 @@ export function fixed<const Group extends Readonly<Values>>(
   return group.values;
 }
 
-/** Changes bounds by name, for tests, in modules that are loaded later as well. Returns a function that reverts it. */
+/** Changes bounds by name for tests, including in modules that are loaded later. Returns a function that reverts it. */
 export function changeFixed(values: Readonly<Values>): () => void {
   const change = { ...values };
   changes.push(change);

@@ -202,7 +202,7 @@ export type LimitSetting = keyof typeof settable;
 
 export type Limits = Readonly<typeof settable & ReturnType<typeof derivedFrom>>;
 
-/** All limits, from those that an operator set. */
+/** Completes the limits that an operator set with the defaults and the derived ones. */
 export function limitsFrom(set: Partial<typeof settable>): Limits {
   const settings = { ...settable, ...set };
   // `fixed`, so that tests can lower these before the configuration is read.
@@ -210,62 +210,68 @@ export function limitsFrom(set: Partial<typeof settable>): Limits {
 }
 
 /**
- * The limits that follow from others, and those that workers divide and no operator sets: shares of one, and memory
- * budgets with room for the largest message.
+ * Limits that no operator sets: those that follow from others, shares, and memory budgets, which always fit the largest
+ * message.
  */
 function derivedFrom(limits: typeof settable) {
   const { bodyBytes, outputBytes } = limits;
   const guestFrameBytes = Math.max(4 * MIB, outputBytes);
   const upstreamMessageBytes = Math.max(16 * MIB, bodyBytes, 4 * outputBytes);
   return {
-    /** Requests that may begin together after a pause; 0 for those of one second. */
+    /** Requests that may begin at once after a pause; 0 for as many as in one second. */
     requestBurstPerTenant: 0,
     requestBurstPerPrincipal: 0,
     anonymousRequestBurst: 10 * limits.anonymousRequestsPerSecond,
-    /** Calls of one tenant that wait for others to end. */
+    /** Calls of one tenant that wait for a slot. */
     queuedCallsPerTenant: Math.max(1_024, 4 * limits.callsPerTenant),
     runningTasksPerTenant: Math.ceil((limits.runningTasks * 3) / 4),
     /** Arguments and answers of a tenant's running tasks. */
     runningTaskBytesPerTenant: Math.max(64 * MIB, bodyBytes),
-    /** Received parts of incomplete bodies. */
+    /** The received parts of incomplete request bodies. */
     ...budget("unfinishedBodyBytes", 256 * MIB, 64 * MIB, bodyBytes),
-    /** Received parts of incomplete sign-ins, which count toward no tenant. */
+    /** The received parts of incomplete sign-ins, which count toward no tenant. */
     unfinishedSignInBytes: 4 * MIB,
-    /** Bodies of calls that wait or run. */
+    /** Bodies of waiting and running calls. */
     ...budget("heldBodyBytes", 384 * MIB, 128 * MIB, bodyBytes),
-    /** Bytes of long answers and streams that clients have not read yet; the longest waiting one is cut. */
+    /** Long answers and streams that clients have not read yet. Above it, the longest one is cut. */
     ...budget("unreadBytes", 512 * MIB, 256 * MIB, 4 * outputBytes),
-    /** Likewise of one stream, and of a tenant's connections of HTTP+SSE. */
+    /** The same for one stream, and for a tenant's HTTP+SSE connections. */
     unreadStreamBytes: Math.max(16 * MIB, 4 * outputBytes),
     unreadSseBytesPerTenant: Math.max(64 * MIB, 4 * outputBytes),
-    /** Long values that wait to be checked. */
+    /** Long values that wait for a check. */
     ...budget("queuedCheckBytes", 256 * MIB, 64 * MIB, Math.max(bodyBytes, outputBytes)),
     /** Drafts of concurrent saves and reviews. */
     ...budget("draftBytes", 128 * MIB, 32 * MIB, bodyBytes),
     /** Compiled results of reviews, for the saves that may follow. */
     reviewedBytes: Math.max(64 * MIB, limits.bundleBytes),
-    /** One message of a guest, which holds a whole result; and received parts of incomplete ones. */
+    /** One message of a guest, which contains a whole result, and the received parts of incomplete messages. */
     guestFrameBytes,
     ...budget("unfinishedGuestBytes", 256 * MIB, 64 * MIB, guestFrameBytes),
-    /** One message of an upstream, the received parts of incomplete ones, and those that a program has not read yet. */
+    /**
+     * One message of an upstream, the received parts of incomplete messages, and messages that a program has not read
+     * yet.
+     */
     upstreamMessageBytes,
     ...budget("unfinishedUpstreamBytes", 256 * MIB, 64 * MIB, upstreamMessageBytes),
     ...budget("programBacklogBytes", 384 * MIB, 128 * MIB, upstreamMessageBytes),
-    /** Events stored for all streams together, and for those of one tenant. Above the total, the tenant with the most loses some. */
+    /**
+     * Events stored for all streams, and for those of one tenant. Above the total, events of the largest tenant are
+     * dropped.
+     */
     replayBytes: 64 * MIB,
     replayBytesPerTenant: 48 * MIB,
     sourceFileBytes: Math.ceil(limits.sourceBytes / 4),
-    /** Size of the scratch folder of one script run. */
+    /** Scratch folder of one script run. */
     scriptDiskMb: limits.guestDiskMb,
-    /** Guest processes that are started before a call needs them. */
+    /** Guest processes that are started in advance. */
     guestSpareProcesses: 2,
-    /** Log lines of guests outside any call, after an initial burst of 1,000. */
+    /** Log lines that guests write outside of calls, after an initial burst of 1,000. */
     strayLogLinesPerMinutePerTenant: 120,
     /** Sets of packages that are resolved or fetched simultaneously. */
     packageFetches: 2,
-    /** Tarballs that were fetched for reviews, for the saves that may follow. */
+    /** Tarballs fetched for reviews, for the saves that may follow. */
     reviewedPackageBytes: 128 * MIB,
-    /** Past entries of `mcps` that are kept in memory for histories. */
+    /** Past entries of `mcps` that are cached for histories. */
     pastEntriesBytes: 32 * MIB,
     /** Calls of a tenant that wait to be retained; further ones are dropped. */
     queuedRetainedCallBytesPerTenant: 8 * MIB,
@@ -274,9 +280,9 @@ function derivedFrom(limits: typeof settable) {
 
 const MIB = 1024 * 1024;
 
-/** The memory for messages of all tenants and of each, which always has room for the largest one. */
-function budget<Name extends string>(name: Name, bytes: number, ofTenant: number, largest: number) {
-  return { [name]: Math.max(bytes, largest), [`${name}PerTenant`]: Math.max(ofTenant, largest) } as Record<
+/** A memory budget for the messages of all tenants, and one for each tenant; both fit the largest message. */
+function budget<Name extends string>(name: Name, bytes: number, tenantBytes: number, largest: number) {
+  return { [name]: Math.max(bytes, largest), [`${name}PerTenant`]: Math.max(tenantBytes, largest) } as Record<
     Name | `${Name}PerTenant`,
     number
   >;
@@ -287,10 +293,10 @@ export const defaultLimits = limitsFrom({});
 export const limitSettings = Object.keys(settable) as LimitSetting[];
 
 /**
- * The limits of what a machine has once: each of N workers has an Nth of them. The value is the least share that is of
- * use: a number, or the limit of what has to fit into it.
+ * Limits on resources of the machine, which N workers divide. The value is the smallest useful share: a number, or the
+ * name of the limit that has to fit into it.
  */
-export const limitsOfMachine = {
+export const machineLimits = {
   unfinishedBodyBytes: "bodyBytes",
   unfinishedBodyBytesPerTenant: "bodyBytes",
   /** One sign-in: `SIGN_IN_BYTES`. */
@@ -334,19 +340,19 @@ export const limitsOfMachine = {
   programBacklogBytesPerTenant: "upstreamMessageBytes",
 } as const satisfies Partial<Record<keyof Limits, number | keyof Limits>>;
 
-/** The limits of each of so many workers. */
+/** The limits of each of `workers` workers. */
 export function limitsOfWorker(limits: Limits, workers: number): Limits {
-  const shares = Object.keys(limitsOfMachine).map((name) => [
+  const shares = Object.keys(machineLimits).map((name) => [
     name,
-    shareOfWorker(limits, name as keyof Limits, limits[name as keyof Limits], workers),
+    workerShare(limits, name as keyof Limits, limits[name as keyof Limits], workers),
   ]);
   return { ...limits, ...(Object.fromEntries(shares) as Partial<Limits>) };
 }
 
-/** A worker's share of `value`, which is that of the limit or a tenant's own. 0, for no limit, is the share of 0. */
-export function shareOfWorker(limits: Limits, name: keyof Limits, value: number, workers: number): number {
+/** A worker's share of `value`, which is the limit or a tenant's own value for it. 0 stays 0, which means no limit. */
+export function workerShare(limits: Limits, name: keyof Limits, value: number, workers: number): number {
   const least: number | keyof Limits | undefined = (
-    limitsOfMachine as Partial<Record<keyof Limits, number | keyof Limits>>
+    machineLimits as Partial<Record<keyof Limits, number | keyof Limits>>
   )[name];
   if (least === undefined) return value;
   return Math.min(
@@ -355,7 +361,7 @@ export function shareOfWorker(limits: Limits, name: keyof Limits, value: number,
   );
 }
 
-/** The limits that a tenant may have for itself: the name in its record, and the limit that applies without it. */
+/** The limits that a tenant can have of its own: the name in its record, and the limit that applies by default. */
 export const tenantLimitNames = {
   requests: "requestsPerTenant",
   requestsPerSecond: "requestsPerSecondPerTenant",
@@ -378,7 +384,7 @@ export const tenantLimitNames = {
   stateBytes: "stateBytesPerTenant",
 } as const satisfies Readonly<Record<string, keyof Limits>>;
 
-/** One tenant's share of the service. */
+/** The limits of one tenant. */
 export type TenantLimits = Readonly<Record<keyof typeof tenantLimitNames, number>>;
 
 function isSetting(limit: string): limit is LimitSetting {
@@ -390,11 +396,11 @@ export function limitVariable(limit: LimitSetting): string {
   return `BERTH_${limit.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`;
 }
 
-/** The settings that change a tenant's limit, for a person: its own, and that of all tenants without one. */
+/** The names of the settings that change a tenant's limit, for messages: its own, then the default of all tenants. */
 export function tenantSetting(name: keyof TenantLimits): string {
   const limit = tenantLimitNames[name];
   return isSetting(limit) ? `its limit ${name}, else ${limitVariable(limit)}` : `its limit ${name}`;
 }
 
-/** How often one request may go on after a question: for a function that never stops asking. Nothing may change it. */
+/** How often one request may continue after a question, so that a tool cannot ask forever. Not configurable. */
 export const QUESTION_ROUNDS_MAX = 20;

@@ -20,44 +20,42 @@ import { closeLegacy, createLegacy, endSession, type Legacy } from "./legacy/leg
 import { listenLegacy } from "./legacy/listen.ts";
 import { receiveLegacy } from "./legacy/receive.ts";
 import { answerModern, createModern, type Modern } from "./modern/modern.ts";
-import type { Answer, Listen, Post } from "./protocol.ts";
+import type { Answer, CallNatively, Listen, Post } from "./protocol.ts";
 import { inParts } from "./records-in-parts.ts";
 import { isOfModernEra, META_PROTOCOL_VERSION } from "./revisions.ts";
 
 export interface EndpointStats {
-  /** The sessions that this process remembers. */
+  /** Sessions cached in this process. */
   readonly sessions: number;
-  /** The tasks that run in this process. */
   readonly tasks: number;
-  /** Log lines that clients were too far behind to get. */
   readonly droppedLogs: number;
 }
 
 export interface EndpointOptions {
   readonly host: Host;
+  readonly callNatively?: CallNatively | undefined;
   readonly berthVersion: string;
   readonly log: Log;
   /**
-   * Each of 32 bytes or more, the same for all processes of a service and across restarts. Without them, sessions and
+   * At least 32 bytes each, the same for all processes of a service and across restarts. Without keys, sessions and
    * open questions end with this process.
    */
   readonly sealKeys?: readonly Uint8Array[];
-  /** The store of tasks and sessions. */
   readonly records: Records;
-  /** The other processes of the service, and what they are asked to do; join it once there is an endpoint. */
+  /** The other nodes of the service. Join it after creating the endpoint. */
   readonly cluster: Cluster;
   readonly errands: Errands;
   /** Set when lists differ between principals, so that no cache may share them. */
   readonly accessRequired?: boolean;
-  /** Reads long bodies; without it they are read like all others. */
+  /** Parses long bodies off-thread; without it, all bodies are parsed inline. */
   readonly checks?: Pick<Checks, "readMessage" | "scalarsIn">;
   readonly limits?: Limits;
 }
 
 /**
- * The MCP endpoint of every server, for both eras. It owns the path of a message: JSON-RPC → era → method → answer. The
- * differences between eras are in `modern.ts` and `legacy.ts`; a method that neither has may be a tool's own
- * (`native.ts`). It knows no HTTP library and no socket.
+ * The MCP endpoint of every server, for both eras: JSON-RPC → era → method → answer. The differences between eras are
+ * in `modern.ts` and `legacy.ts`; a method that neither has may be a native call. Independent of HTTP libraries and
+ * sockets.
  */
 export class Endpoint {
   readonly #host: Host;
@@ -95,14 +93,14 @@ export class Endpoint {
     return this.receive(tenant, server, body, post);
   }
 
-  /** Parses a body; a long one by a promise. Throws, or rejects with, the reason why it is not JSON or too much. */
+  /** Parses a body; a long one asynchronously. Throws, or rejects, when it is not JSON or exceeds a limit. */
   read(tenant: string, body: string): unknown {
     const checks = this.#checks;
     const isLong = checks !== undefined && (body.length > readingBounds.inlineBodyBytes || hasInexactNumbers(body));
     return isLong ? checks.readMessage(tenant, body) : parseJson(body);
   }
 
-  /** Like `post`, for a transport that has parsed the body already. */
+  /** Like `post`, for a transport that has already parsed the body. */
   async receive(tenant: string, server: string, body: unknown, post: Post): Promise<Answer> {
     const host = this.#host;
     try {
@@ -117,12 +115,12 @@ export class Endpoint {
       const permitted = permittedCatalog(loaded instanceof Promise ? await loaded : loaded, principal);
       const catalog = permitted instanceof Promise ? await permitted : permitted;
       admitMethods(principal, catalog, body);
-      const place = { tenant, server, catalog, principal };
-      if (Array.isArray(body)) return await receiveLegacy(this.#legacy, place, post, body);
+      const target = { tenant, server, catalog, principal };
+      if (Array.isArray(body)) return await receiveLegacy(this.#legacy, target, post, body);
       const message = readMessage(body);
-      if (!isModern(message, post)) return await receiveLegacy(this.#legacy, place, post, message);
+      if (!isModern(message, post)) return await receiveLegacy(this.#legacy, target, post, message);
       if (message.kind !== "request") return { status: 202 };
-      return await answerModern(this.#modern, place, post, message);
+      return await answerModern(this.#modern, target, post, message);
     } catch (error) {
       return errorAnswer(this.#log, idOf(body), error, post.trace);
     }
@@ -139,7 +137,6 @@ export class Endpoint {
     }
   }
 
-  /** Ends a legacy session. Never rejects. */
   async end(tenant: string, server: string, post: Pick<Post, "headers" | "headerless" | "principal">): Promise<Answer> {
     try {
       admit(post.principal, server);
@@ -150,7 +147,6 @@ export class Endpoint {
     }
   }
 
-  /** Figures for metrics. */
   stats(): EndpointStats {
     return {
       sessions: this.#legacy.sessions.size,
@@ -162,7 +158,7 @@ export class Endpoint {
   /** Ends a tenant's open subscriptions, and the calls of its sessions. */
   endTenant(tenant: string): void {
     this.#modern.listeners.endTenant(tenant);
-    this.#legacy.sessions.forgetTenant(tenant);
+    this.#legacy.sessions.evictTenant(tenant);
   }
 
   /** Ends subscriptions and other open streams, each with its result; calls in progress continue. */
@@ -172,19 +168,18 @@ export class Endpoint {
     closeLegacy(this.#legacy);
   }
 
-  /** Resolves when the outcomes of ended tasks, and the events that clients of streams have missed, are stored. */
+  /** Resolves when the outcomes of finished tasks, and the events that clients have missed, are stored. */
   async settled(): Promise<void> {
     await this.#modern.tasks.settled();
     await this.#legacy.store.close();
   }
 }
 
-/** A message with modern `_meta`, or with a modern version in its header, is modern; everything else is legacy. */
 function isModern(message: Message, { headers }: Post): boolean {
   if (message.kind === "response") return false;
   const meta = message.params["_meta"];
   if (isObject(meta) && meta[META_PROTOCOL_VERSION] !== undefined) return true;
   const header = headers["mcp-protocol-version"];
-  const claims = typeof header === "string" && isOfModernEra(header) && message.method !== "initialize";
-  return claims || message.method === "server/discover";
+  const isModernHeader = typeof header === "string" && isOfModernEra(header) && message.method !== "initialize";
+  return isModernHeader || message.method === "server/discover";
 }

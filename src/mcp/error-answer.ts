@@ -6,17 +6,16 @@ import type { Trace } from "../lib/trace.ts";
 import { errorText, type RequestId } from "./json-rpc.ts";
 import type { Answer, MethodCall } from "./protocol.ts";
 
-/** The answer to a request that failed, whatever it failed of. */
 export function errorAnswer(log: Log, id: RequestId | null, error: unknown, trace?: Trace): Answer {
   const requestId = trace?.requestId ?? randomUUID();
   const shown = tellable(error, requestId, log, "a request failed unexpectedly");
   const denied = shown.code === "forbidden" ? { denied: shown } : undefined;
-  return { status: shown.status, body: errorText(id, shown), ...whenToRetry(shown), ...denied };
+  return { status: shown.status, body: errorText(id, shown), ...retryAfterHeader(shown), ...denied };
 }
 
 /**
- * The same for an error that a method itself reports: it is the payload of a successful exchange, and only some codes
- * are also HTTP failures.
+ * Like `errorAnswer`, for an error raised by a method: the exchange itself succeeded, so only some codes are HTTP
+ * failures.
  */
 export function methodErrorAnswer(
   log: Log,
@@ -29,14 +28,14 @@ export function methodErrorAnswer(
 }
 
 /** RFC 9110, 10.2.3. */
-function whenToRetry({ data }: BerthError): Pick<Answer, "headers"> | undefined {
+function retryAfterHeader({ data }: BerthError): Pick<Answer, "headers"> | undefined {
   const seconds = data?.["retryAfterSeconds"];
   return typeof seconds === "number" ? { headers: { "Retry-After": String(seconds) } } : undefined;
 }
 
 function isInBand(error: unknown, era: "modern" | "legacy"): boolean {
   if (!(error instanceof BerthError)) return false;
-  // Earlier revisions know no such error: it comes from an upstream, and is for the client that called.
+  // Earlier revisions do not define this error: it comes from an upstream and is meant for the calling client.
   if (error.code === "missing_capability" && era === "legacy") return true;
   return !OUT_OF_BAND.has(error.code);
 }

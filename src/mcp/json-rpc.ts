@@ -18,7 +18,7 @@ export interface Notification {
   readonly params: Params;
 }
 
-/** A client's answer to a request of the server's. */
+/** A client's response to a request of the server. */
 export interface ClientResponse {
   readonly kind: "response";
   readonly id: RequestId;
@@ -72,7 +72,6 @@ export function errorText(id: RequestId | null, error: BerthError): string {
   return JSON.stringify({ jsonrpc: "2.0", id, error: { code, message, ...(data && { data }) } });
 }
 
-/** A request of the server's. */
 export function requestText(id: string, method: string, params?: unknown): string {
   return JSON.stringify({ jsonrpc: "2.0", id, method, params });
 }
@@ -81,7 +80,7 @@ export function notificationText(method: string, params?: unknown): string {
   return JSON.stringify({ jsonrpc: "2.0", method, params });
 }
 
-/** Everything sent about a request repeats its id, or its progress token: each event on its stream does. */
+/** Limits ids and progress tokens: every message about a request repeats its id or token. */
 export const ID_UNITS_MAX = 1_024;
 
 export function isId(value: unknown): value is RequestId {

@@ -2,17 +2,15 @@ import { randomUUID } from "node:crypto";
 import { nextTurn } from "../lib/event-loop.ts";
 import type { KeyedRecordPut, RecordKind, RecordPut, Records } from "../lib/records.ts";
 
-/** The length of a part in UTF-16 units: the store writes or reads it in about a millisecond. */
+/** Length of a part in UTF-16 code units: the store writes or reads it in about a millisecond. */
 const PART_UNITS = 128 * 1024;
-/** The number of obsolete parts that are removed at a time. */
-const REMOVED_AT_ONCE = 8;
-/** Begins the reference to a value that is stored in parts. No value is like it: they are JSON, or begin with some. */
+const REMOVALS_PER_BATCH = 8;
+/** Begins the reference to a value that is stored in parts. Other values are JSON, or begin with JSON. */
 const MARK = "parts ";
 
 /**
- * Records whose values may be as long as an answer: a long one is written and read in parts, each a record of its own,
- * taking turns with calls. The record itself is written last and references its parts, so that a value changes as a
- * whole. Parts that are not removed expire with the record.
+ * Stores long values in parts, each a record of its own, yielding to the event loop between them. The record itself is
+ * written last and references its parts, so that a value changes atomically. Orphaned parts expire with the record.
  */
 export function inParts(records: Records): Records {
   return {
@@ -23,36 +21,36 @@ export function inParts(records: Records): Records {
         const found = await records.record(tenant, kind, key);
         const parts = found && partsIn(found.value);
         if (!parts) return found;
-        const value = await joined(tenant, kind, key, parts);
+        const value = await readParts(tenant, kind, key, parts);
         if (value !== undefined) return { ...found, value };
-        // Its parts vanished while it was read: it was replaced, or has expired.
-        const now = await records.record(tenant, kind, key);
-        if (now?.revision === found.revision) return undefined;
+        // Its parts were removed during the read: the value was replaced, or has expired.
+        const current = await records.record(tenant, kind, key);
+        if (current?.revision === found.revision) return undefined;
       }
     },
 
     async putRecord(tenant, kind, key, put) {
       if (isPlain(put)) return records.putRecord(tenant, kind, key, put);
-      const [whole] = await prepared(tenant, kind, [{ key, ...put }]);
+      const [whole] = await writeParts(tenant, kind, [{ key, ...put }]);
       const revision = await records.putRecord(tenant, kind, key, whole!.put);
-      await settle(tenant, kind, [whole!], [revision]);
+      await removeObsolete(tenant, kind, [whole!], [revision]);
       return revision;
     },
 
     async putRecords(tenant, kind, puts) {
       if (puts.every(isPlain)) return records.putRecords(tenant, kind, puts);
-      const all = await prepared(tenant, kind, puts);
+      const all = await writeParts(tenant, kind, puts);
       const revisions = await records.putRecords(
         tenant,
         kind,
         all.map(({ put }) => put),
       );
-      await settle(tenant, kind, all, revisions);
+      await removeObsolete(tenant, kind, all, revisions);
       return revisions;
     },
   };
 
-  async function joined(tenant: string, kind: RecordKind, key: string, parts: Parts): Promise<string | undefined> {
+  async function readParts(tenant: string, kind: RecordKind, key: string, parts: Parts): Promise<string | undefined> {
     let value = "";
     for (let number = 0; number < parts.count; number++) {
       const part = await records.record(tenant, kind, partKey(key, parts, number));
@@ -63,7 +61,7 @@ export function inParts(records: Records): Records {
     return value;
   }
 
-  async function prepared(tenant: string, kind: RecordKind, puts: readonly KeyedRecordPut[]): Promise<Prepared[]> {
+  async function writeParts(tenant: string, kind: RecordKind, puts: readonly KeyedRecordPut[]): Promise<Prepared[]> {
     const all: Prepared[] = [];
     for (const put of puts) {
       const { key, value, expected, expiresAt } = put;
@@ -74,8 +72,8 @@ export function inParts(records: Records): Records {
       }
       const written = { id: randomUUID(), count: 0 };
       for (const part of cut(value)) {
-        const own = { key: partKey(key, written, written.count++), value: part, expected: 0, expiresAt };
-        await records.putRecords(tenant, kind, [own]);
+        const record = { key: partKey(key, written, written.count++), value: part, expected: 0, expiresAt };
+        await records.putRecords(tenant, kind, [record]);
         await nextTurn();
       }
       all.push({ put: { ...put, value: MARK + JSON.stringify(written) }, before, written });
@@ -83,8 +81,8 @@ export function inParts(records: Records): Records {
     return all;
   }
 
-  /** Removes obsolete parts: the earlier ones, or those written in vain. */
-  async function settle(
+  /** Removes obsolete parts: those of the replaced value, or the new ones if the record was not written. */
+  async function removeObsolete(
     tenant: string,
     kind: RecordKind,
     all: readonly Prepared[],
@@ -92,8 +90,8 @@ export function inParts(records: Records): Records {
   ): Promise<void> {
     for (const [at, { put, before, written }] of all.entries()) {
       const parts = revisions[at] === undefined ? written : before;
-      for (let number = 0; number < (parts?.count ?? 0); number += REMOVED_AT_ONCE) {
-        const count = Math.min(REMOVED_AT_ONCE, parts!.count - number);
+      for (let number = 0; number < (parts?.count ?? 0); number += REMOVALS_PER_BATCH) {
+        const count = Math.min(REMOVALS_PER_BATCH, parts!.count - number);
         const removals = Array.from({ length: count }, (_, index) => ({
           key: partKey(put.key, parts!, number + index),
           value: "",
@@ -114,12 +112,11 @@ interface Parts {
 
 interface Prepared {
   readonly put: KeyedRecordPut;
-  /** The parts of the value that it replaces. */
+  /** Parts of the value that it replaces. */
   readonly before: Parts | undefined;
   readonly written: Parts | undefined;
 }
 
-/** True when the value is short and replaces nothing. */
 function isPlain({ value, expected }: RecordPut): boolean {
   return value.length <= PART_UNITS && expected === 0;
 }
@@ -132,15 +129,15 @@ function partKey(key: string, { id }: Parts, number: number): string {
   return `${key}/part/${id}/${number}`;
 }
 
-/** Cuts a value into parts. A surrogate pair stays whole: alone, neither half could be stored. */
+/** Cuts a value into parts, never within a surrogate pair: the store rejects lone halves. */
 function* cut(value: string): Generator<string, void> {
   for (let from = 0, to; from < value.length; from = to) {
     to = Math.min(from + PART_UNITS, value.length);
-    if (to < value.length && isFirstOfTwo(value.charCodeAt(to - 1))) to -= 1;
+    if (to < value.length && isHighSurrogate(value.charCodeAt(to - 1))) to -= 1;
     yield value.slice(from, to);
   }
 }
 
-function isFirstOfTwo(unit: number): boolean {
+function isHighSurrogate(unit: number): boolean {
   return (unit & 0xfc00) === 0xd800;
 }

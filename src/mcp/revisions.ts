@@ -3,7 +3,7 @@ export const MODERN_VERSIONS = ["2026-07-28"] as const;
 export const LEGACY_VERSIONS = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"] as const;
 export const SUPPORTED_VERSIONS: readonly string[] = [...MODERN_VERSIONS, ...LEGACY_VERSIONS];
 
-/** The revision of a legacy request without a version header (2025-11-25 `basic/transports`). */
+/** Without a version header (2025-11-25 `basic/transports`). */
 export const VERSION_WITHOUT_HEADER = "2025-03-26";
 
 export const META_PROTOCOL_VERSION = "io.modelcontextprotocol/protocolVersion";

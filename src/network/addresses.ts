@@ -2,8 +2,9 @@ import { BlockList, isIP } from "node:net";
 import os from "node:os";
 
 /**
- * Tells public addresses from all others: those of this machine, of its network, and those that stand for another
- * address (IANA special-purpose registries; RFC 6890, RFC 4291, RFC 6052), the agent of Azure's hosts among them.
+ * Distinguishes public addresses from all others: those of this machine, of its network, and those that represent
+ * another address (IANA special-purpose registries; RFC 6890, RFC 4291, RFC 6052), including the agent of Azure's
+ * hosts.
  */
 const notPublic = new BlockList();
 for (const [network, bits] of [
@@ -43,32 +44,32 @@ globalUnicast.addSubnet("2000::", 3, "ipv6");
 export function isPublicAddress(address: string): boolean {
   switch (isIP(address)) {
     case 4:
-      return !notPublic.check(address, "ipv4") && !isOwn(address, "ipv4");
+      return !notPublic.check(address, "ipv4") && !isInterfaceAddress(address, "ipv4");
     case 6:
       // With a zone it is an address of this machine's own links.
       return (
         !address.includes("%") &&
         globalUnicast.check(address, "ipv6") &&
         !notPublic.check(address, "ipv6") &&
-        !isOwn(address, "ipv6")
+        !isInterfaceAddress(address, "ipv6")
       );
     default:
       return false;
   }
 }
 
-/** Read each time, because addresses come and go. Only a firewall may keep the outside from what listens there. */
-function isOwn(address: string, family: "ipv4" | "ipv6"): boolean {
-  const own = new BlockList();
+/** Read each time, because addresses change. Only a firewall can protect what listens there from the outside. */
+function isInterfaceAddress(address: string, family: "ipv4" | "ipv6"): boolean {
+  const interfaces = new BlockList();
   for (const each of Object.values(os.networkInterfaces()).flatMap((all) => all ?? [])) {
-    if (each.family.toLowerCase() === family) own.addAddress(each.address, family);
+    if (each.family.toLowerCase() === family) interfaces.addAddress(each.address, family);
   }
-  return own.check(address, family);
+  return interfaces.check(address, family);
 }
 
 /**
- * Tells addresses of private networks, and of this machine, that an operator may grant. Those that stand for another
- * address, name a group, or belong to a link (where clouds tell each machine its credentials) are none of them.
+ * Addresses of private networks, and of this machine, that an operator may grant. Excludes those that represent another
+ * address, name a group, or belong to a link (where clouds give each machine its credentials).
  */
 const grantable = new BlockList();
 for (const [network, bits, family] of [
@@ -83,7 +84,7 @@ for (const [network, bits, family] of [
   grantable.addSubnet(network, bits, family);
 }
 
-/** The services of clouds that give credentials to whoever asks from the machine: AWS, Google, Azure, Alibaba, Oracle. */
+/** The services of clouds that give credentials to any process on the machine: AWS, Google, Azure, Alibaba, Oracle. */
 const metadata = new BlockList();
 for (const [network, bits, family] of [
   ["100.100.100.200", 32, "ipv4"],
@@ -96,26 +97,26 @@ for (const [network, bits, family] of [
   metadata.addSubnet(network, bits, family);
 }
 
-/** True for an address that is not public, and that an operator's grant opens nevertheless. */
+/** True for an address that is not public, but that an operator's grant can open. */
 export function isGrantableAddress(address: string): boolean {
   const family = familyOf(address);
   if (!family || address.includes("%") || isMetadataAddress(address)) return false;
-  return grantable.check(address, family) || isOwn(address, family);
+  return grantable.check(address, family) || isInterfaceAddress(address, family);
 }
 
-/** True for an address that nobody is ever given. */
+/** True for an address that is never granted. */
 export function isMetadataAddress(address: string): boolean {
   const family = familyOf(address);
   return family !== undefined && metadata.check(address, family);
 }
 
-/** True for every address at which this machine itself is reached. */
+/** True for every address of this machine itself. */
 export function isOwnAddress(address: string): boolean {
   const family = familyOf(address);
-  return family !== undefined && (machine.check(address, family) || isOwn(address, family));
+  return family !== undefined && (machine.check(address, family) || isInterfaceAddress(address, family));
 }
 
-/** `BlockList` also finds an IPv4 address that is written as one of IPv6. */
+/** `BlockList` also matches an IPv4 address that is written as IPv6. */
 const machine = new BlockList();
 machine.addSubnet("127.0.0.0", 8, "ipv4");
 machine.addSubnet("0.0.0.0", 8, "ipv4");

@@ -4,24 +4,22 @@ import { Agent, buildConnector, type Dispatcher } from "undici";
 import { GrowingBytes } from "../lib/growing-bytes.ts";
 import type { ReadingTime } from "../lib/reading-time.ts";
 import { authorityOf, NetworkRefused, portOf, type NetworkRules } from "./network-rules.ts";
-import { readInTurns } from "./read-in-turns.ts";
+import { readInSlices } from "./read-in-turns.ts";
 
-/** All addresses of a host, in the order in which they are tried. */
+/** In the order in which addresses are tried. */
 export type Resolve = (hostname: string) => Promise<readonly string[]>;
 
 export interface AgentOptions {
   readonly rules: NetworkRules;
-  /** Simultaneous connections to one host. */
   readonly connections: number;
   readonly resolve?: Resolve;
-  /** The time that reading the answers may take. */
+  /** The budget of time for reading responses. */
   readonly readingTime?: ReadingTime;
 }
 
-/** Connections to any host that the machine can reach. */
 export function openAgentToAnywhere(): Agent {
   const connect = buildConnector({ timeout: CONNECT_MS });
-  return bounded(new Agent({ ...IDLE, connect: (options, callback) => connect(options, inTurns(callback)) }));
+  return bounded(new Agent({ ...IDLE, connect: (options, callback) => connect(options, sliced(callback)) }));
 }
 
 const CONNECT_MS = 10_000;
@@ -29,8 +27,8 @@ const IDLE_MS = 4_000;
 const IDLE = { keepAliveTimeout: IDLE_MS, keepAliveMaxTimeout: IDLE_MS };
 
 /**
- * Connections that follow the rules: each one looks its host up here and connects to an address that was checked and to
- * no other, whatever the name resolves to a moment later. Every request and every redirect leaves this way.
+ * Connections that follow the rules: each one resolves its host here and connects to an address that was checked and to
+ * no other, whatever the name resolves to a moment later. All requests and redirects use them.
  */
 export function openAgent({ rules, connections, resolve, readingTime }: AgentOptions): Agent {
   return bounded(
@@ -47,18 +45,18 @@ export function openAgent({ rules, connections, resolve, readingTime }: AgentOpt
     try {
       const { hostname, protocol, port } = options;
       const at = portOf({ port: port ?? "", protocol });
-      addresses = await checkedAddresses(hostname, at, rules, resolve ?? resolverOf(rules, at));
+      addresses = await checkedAddresses(hostname, at, rules, resolve ?? resolverFor(rules, at));
     } catch (error) {
       return callback(error as Error, null);
     }
-    buildConnector({ timeout: CONNECT_MS, lookup: pinnedTo(addresses) })(options, inTurns(callback, readingTime));
+    buildConnector({ timeout: CONNECT_MS, lookup: pinnedTo(addresses) })(options, sliced(callback, readingTime));
   }
 }
 
-function inTurns(callback: buildConnector.Callback, readingTime?: ReadingTime): buildConnector.Callback {
+function sliced(callback: buildConnector.Callback, readingTime?: ReadingTime): buildConnector.Callback {
   return (...[error, socket]) => {
     if (error) return callback(error, null);
-    readInTurns(socket, readingTime);
+    readInSlices(socket, readingTime);
     callback(null, socket);
   };
 }
@@ -82,9 +80,9 @@ const SLICE_BYTES = 4 * 1024;
  */
 class BoundedHandler implements Dispatcher.DispatchHandler {
   readonly #handler: Dispatcher.DispatchHandler;
-  readonly #held = new GrowingBytes();
+  readonly #buffered = new GrowingBytes();
   #interim = 0;
-  #mayGoOn = true;
+  #wantsMore = true;
   #isOver = false;
 
   constructor(handler: Dispatcher.DispatchHandler) {
@@ -102,24 +100,24 @@ class BoundedHandler implements Dispatcher.DispatchHandler {
     }
     if (status >= 200) checkCoding(headers);
     const resumeAll = (): void => {
-      this.#mayGoOn = true;
+      this.#wantsMore = true;
       resume();
     };
     return this.#handler.onHeaders!(status, headers, resumeAll, text);
   }
 
   onData(piece: Buffer): boolean {
-    if (this.#held.length === 0) {
-      if (piece.length >= SLICE_BYTES) return (this.#mayGoOn = this.#handler.onData!(piece));
-      queueMicrotask(() => this.#handOn());
+    if (this.#buffered.length === 0) {
+      if (piece.length >= SLICE_BYTES) return (this.#wantsMore = this.#handler.onData!(piece));
+      queueMicrotask(() => this.#flush());
     }
-    this.#held.add(piece);
-    if (this.#held.length >= SLICE_BYTES) this.#handOn();
-    return this.#mayGoOn;
+    this.#buffered.add(piece);
+    if (this.#buffered.length >= SLICE_BYTES) this.#flush();
+    return this.#wantsMore;
   }
 
   onComplete(trailers: string[] | null): void {
-    this.#handOn();
+    this.#flush();
     this.#isOver = true;
     this.#handler.onComplete!(trailers);
   }
@@ -129,8 +127,8 @@ class BoundedHandler implements Dispatcher.DispatchHandler {
     this.#handler.onError!(error);
   }
 
-  #handOn(): void {
-    if (this.#held.length > 0 && !this.#isOver) this.#mayGoOn = this.#handler.onData!(this.#held.take());
+  #flush(): void {
+    if (this.#buffered.length > 0 && !this.#isOver) this.#wantsMore = this.#handler.onData!(this.#buffered.take());
   }
 }
 
@@ -138,8 +136,8 @@ const CONTENT_ENCODING = "content-encoding";
 const CODING_UNITS_SHOWN = 60;
 
 /**
- * The bytes sent bound the work of one coding; with codings inside each other, a few bytes can cause endless work that
- * yields nothing. Throws `NetworkRefused`.
+ * The bytes sent bound the work of one coding; with nested codings, a few bytes can cause endless work without any
+ * output. Throws `NetworkRefused`.
  */
 function checkCoding(headers: readonly (Buffer | Buffer[])[]): void {
   const codings: string[] = [];
@@ -170,7 +168,7 @@ export async function checkedAddresses(
   throw Object.assign(unknown, { code: "ENOTFOUND" });
 }
 
-/** Resolves to addresses that are already checked. */
+/** Resolves to addresses that were already checked. */
 export function pinnedTo(addresses: readonly string[]): LookupFunction {
   const all = addresses.map((address) => ({ address, family: isIP(address) }));
   return (_hostname, options, callback) => {
@@ -180,19 +178,19 @@ export function pinnedTo(addresses: readonly string[]): LookupFunction {
 }
 
 /**
- * Asks the machine's name servers directly. The system's own look-up runs in a few shared threads, and one slow name
- * server could block them all.
+ * Queries the machine's name servers directly. The system resolver runs in a few shared threads, which one slow name
+ * server could block.
  */
 export async function resolveHost(hostname: string): Promise<readonly string[]> {
-  // RFC 6761: no name server is asked for it.
+  // RFC 6761: name servers are not asked for it.
   if (hostname === "localhost" || hostname.endsWith(".localhost")) return ["127.0.0.1", "::1"];
   const resolver = new Resolver({ timeout: RESOLVE_MS, tries: RESOLVE_TRIES });
   const answers = await Promise.allSettled([resolver.resolve4(hostname), resolver.resolve6(hostname)]);
   return answers.flatMap((answer) => (answer.status === "fulfilled" ? answer.value : []));
 }
 
-/** Hosts that the operator opened are also those of this machine's own files, and need no end to their names. */
-export function resolverOf(rules: NetworkRules, port?: number): Resolve {
+/** Hosts that the operator opened may be defined in this machine's hosts file, and may have short names. */
+export function resolverFor(rules: NetworkRules, port?: number): Resolve {
   return async (hostname) => {
     if (!rules.isPrivateHost(hostname, port)) return resolveHost(hostname);
     const found = await lookup(hostname, { all: true, order: "verbatim" }).catch(() => []);

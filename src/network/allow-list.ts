@@ -13,7 +13,7 @@ export interface AllowedHost {
 const HTTPS_PORT = 443;
 const ADVICE = 'write "api.example.org", "db.example.org:5432", "redis://cache.example.org", "*.example.org" or "*"';
 
-/** The ports of protocols that people write in front of hosts. */
+/** Default ports of protocols that users write in front of hosts. */
 const ports: Readonly<Record<string, number>> = {
   amqp: 5672,
   amqps: 5671,
@@ -37,51 +37,51 @@ const ports: Readonly<Record<string, number>> = {
 };
 
 /**
- * Reads `host`, `host:port`, `*.domain`, `*` and addresses, each with `protocol://` in front of it or without; the
- * default port is that of the protocol, and 443 where none is written. Returns a text if something is wrong.
+ * Parses `host`, `host:port`, `*.domain`, `*` and addresses, each with or without `protocol://`; the default port is
+ * that of the protocol, or 443 without one. Returns an error message for an invalid line.
  */
 export function parseAllowedHost(text: string): AllowedHost | string {
   const [, protocol, rest] = /^([A-Za-z][A-Za-z0-9+.-]*):\/\/(.*)$/s.exec(text) ?? [];
   if (protocol === undefined || rest === undefined) return parseHost(text, HTTPS_PORT);
-  const known = protocol.toLowerCase();
-  return parseHost(rest, Object.hasOwn(ports, known) ? ports[known] : undefined, text);
+  const scheme = protocol.toLowerCase();
+  return parseHost(rest, Object.hasOwn(ports, scheme) ? ports[scheme] : undefined, text);
 }
 
-/** `whole` is what was written, with the protocol. */
+/** `whole` is the original text, with the protocol. */
 function parseHost(text: string, defaultPort: number | undefined, whole = text): AllowedHost | string {
   const parts = /^(\*|(?:\*\.)?[^*/?#@\\\s:[\]]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?$/.exec(text);
   if (!parts) return `"${whole.slice(0, 300)}" is not a host: ${ADVICE}`;
-  const [, written = "", digits] = parts;
+  const [, host = "", digits] = parts;
   const port = digits === undefined ? defaultPort : Number(digits);
   if (port === undefined) return `"${whole.slice(0, 300)}" needs a port: write "${whole.slice(0, 300)}:<port>"`;
   if (port < 1 || port > 65_535) return `"${whole}": a port must be a number from 1 to 65535`;
-  if (written === "*") return { kind: "any", name: "", port };
-  const kind = written.startsWith("*.") ? "below" : "host";
-  const given = kind === "below" ? written.slice(2) : written;
-  const name = hostnameOf(given);
+  if (host === "*") return { kind: "any", name: "", port };
+  const kind = host.startsWith("*.") ? "below" : "host";
+  const hostText = kind === "below" ? host.slice(2) : host;
+  const name = urlHostname(hostText);
   if (name === undefined || name.endsWith(".")) return `"${whole}" is not a host: ${ADVICE}`;
-  // "127.1" and "0x7f000001" are addresses, too, but readers of the list cannot see which.
-  if (isIP(name) !== 0 && (kind === "below" || bare(given.toLowerCase()) !== name)) {
+  // "127.1" and "0x7f000001" are addresses, too, but readers of the list cannot tell which.
+  if (isIP(name) !== 0 && (kind === "below" || withoutBrackets(hostText.toLowerCase()) !== name)) {
     return `"${whole}" is an address in an unusual form; write ${name}`;
   }
   return { kind, name, port };
 }
 
 /**
- * Reads a comma-separated list of addresses, each with its port or 443: the parts of a private network that are opened
- * for a purpose. Returns a text if something is wrong.
+ * Parses a comma-separated list of addresses, each with its port or 443: the parts of a private network that are opened
+ * for a purpose. Returns an error message for an invalid list.
  */
 export function parseAddresses(text: string): readonly AllowedHost[] | string {
   const parsed = text.split(",").map((each) => parseAllowedHost(each.trim()));
-  const wrong = parsed.find((each) => typeof each === "string");
-  if (wrong !== undefined) return wrong;
+  const problem = parsed.find((each) => typeof each === "string");
+  if (problem !== undefined) return problem;
   const hosts = parsed.filter((each) => typeof each !== "string");
   const named = hosts.find(({ name }) => isIP(name) === 0);
   if (!named) return hosts;
   return `"${named.kind === "host" ? named.name : "*"}" is not an address; write addresses, such as 10.0.0.5:8443`;
 }
 
-/** `name` as `bareHostname` gives it. */
+/** `name` is in the form of `bareHostname`. */
 export function allows(list: readonly AllowedHost[], name: string, port: number): boolean {
   return list.some((allowed) => {
     if (allowed.port !== port) return false;
@@ -90,14 +90,13 @@ export function allows(list: readonly AllowedHost[], name: string, port: number)
   });
 }
 
-/** The hosts that each of the lists allows by itself; of private addresses, those that both name. */
+/** The hosts that both lists allow; private addresses must be named by both. */
 export function allowedByBoth(one: readonly AllowedHost[], other: readonly AllowedHost[]): AllowedHost[] {
   const both = one.filter((host) => isCovered(other, host));
   const narrower = other.filter((host) => !both.some((same) => covers(host, same) && covers(same, host)));
   return [...both, ...narrower.filter((host) => isCovered(one, host))];
 }
 
-/** True if the list allows every host that this line does. */
 export function isCovered(list: readonly AllowedHost[], host: AllowedHost): boolean {
   return list.some((wider) => covers(wider, host));
 }
@@ -115,28 +114,28 @@ function covers(wider: AllowedHost, { kind, name, port }: AllowedHost): boolean 
   }
 }
 
-/** True when the list names this very address. */
+/** True when the list names exactly this address. */
 export function namesAddress(list: readonly AllowedHost[], address: string, port: number): boolean {
   return list.some(({ kind, name, port: allowed }) => kind === "host" && name === address && allowed === port);
 }
 
-/** The host that a program names, as the list has it; undefined for what no URL could name so. */
-export function socketHostOf(text: string): string | undefined {
-  if (isIP(text) !== 0) return text.includes("%") ? undefined : hostnameOf(isIP(text) === 6 ? `[${text}]` : text);
-  // A name may end with a dot, which says that it is whole.
-  return /^[^*/?#@\\\s:[\]%]{1,253}$/.test(text) ? hostnameOf(text.replace(/\.$/, "")) : undefined;
+/** The host that a program names, in the form of the list; undefined if no URL could name it so. */
+export function normalizeHost(text: string): string | undefined {
+  if (isIP(text) !== 0) return text.includes("%") ? undefined : urlHostname(isIP(text) === 6 ? `[${text}]` : text);
+  // A final dot marks a name as fully qualified.
+  return /^[^*/?#@\\\s:[\]%]{1,253}$/.test(text) ? urlHostname(text.replace(/\.$/, "")) : undefined;
 }
 
-/** The host of a URL without the brackets of IPv6. */
+/** Without the brackets of IPv6. */
 export function bareHostname({ hostname }: Pick<URL, "hostname">): string {
-  return bare(hostname);
+  return withoutBrackets(hostname);
 }
 
-function bare(hostname: string): string {
+function withoutBrackets(hostname: string): string {
   return hostname.replace(/^\[|\]$/g, "");
 }
 
-function hostnameOf(text: string): string | undefined {
+function urlHostname(text: string): string | undefined {
   try {
     return bareHostname(new URL(`http://${text}/`));
   } catch {

@@ -18,17 +18,17 @@ import {
 const bounds = fixed({
   /** Concurrent fetches of all calls of a server. */
   openFetches: 32,
-  /** The body that a guest sends. */
+  /** The size of a request body. */
   fetchRequestBytes: 16 * 1024 * 1024,
 });
 
 /**
- * The network of one server's code: fetches for it, in steps, only what its entry allows. It owns the number, age and
- * size of open fetches. It knows no process and no wire.
+ * The network of one server's code: fetches for it, in steps, only what its entry allows. Bounds the number, age and
+ * size of open fetches. Knows no process and no wire format.
  */
 export type FetchLimits = Pick<Limits, "fetchMs" | "fetchResponseBytes" | "fetchesPerCall">;
 
-/** The call that needs the fetch: whatever it leaves open ends with it, or with what let it fetch. */
+/** The call that a fetch belongs to: whatever it leaves open ends with it, or when it may fetch no more. */
 interface FetchingCall {
   onOver(close: (why: string) => void): void;
 }
@@ -64,14 +64,14 @@ export class Fetches {
   /**
    * - `fetch`: `{id, url, method, headers: [name, value][], redirect, base64?, length?, parts?}` → `{status, statusText,
    *   url, redirected, headers, hasBody}`. With `parts` the body comes by `fetchWrite`, in `length` bytes if it is known.
-   * - `fetchWrite`: `{id, base64?}` → null, when there is room for more; without `base64` the body ends.
+   * - `fetchWrite`: `{id, base64?}` → null, once more can be written; without `base64` the body ends.
    * - `fetchRead`: `{id}` → `{base64}`, or null at the end of the answer's body.
    * - `fetchAbort`: `{id}` → null.
    */
   async request(step: FetchStep, params: JsonObject, call: FetchingCall): Promise<Json> {
     const id = numberIn(params, "id");
     const opened = this.#openedBy(call);
-    if (step === "fetch") return this.#begin(id, readWanted(params), opened);
+    if (step === "fetch") return this.#begin(id, parseRequest(params), opened);
     const exchange = opened.exchanges.get(id);
     if (!exchange) {
       if (step === "fetchAbort") return null;
@@ -96,24 +96,24 @@ export class Fetches {
     }
   }
 
-  async #begin(id: number, wanted: Wanted, opened: OpenedByCall): Promise<Json> {
+  async #begin(id: number, request: FetchRequest, opened: OpenedByCall): Promise<Json> {
     const { fetchesPerCall } = this.#limits;
     const { openFetches } = bounds;
     if (opened.over !== undefined) throw new Error(opened.over);
-    if (opened.exchanges.has(id)) throw new Error("there is already a fetch of this number");
+    if (opened.exchanges.has(id)) throw new Error("a fetch with this id already exists");
     if (++opened.count > fetchesPerCall) {
       throw new Error(`one call may fetch ${fetchesPerCall} times (${limitVariable("fetchesPerCall")})`);
     }
     if (this.#open >= openFetches) {
       throw new Error(`${openFetches} fetches of this server are open; read or cancel some`);
     }
-    const exchange = new Exchange(wanted, this.#rules, this.#limits);
+    const exchange = new Exchange(request, this.#rules, this.#limits);
     this.#open++;
     opened.exchanges.set(id, exchange);
     try {
       const head = await exchange.open(this.#agent);
       if (!head.hasBody) this.#end(id, opened);
-      return headOf(head);
+      return serializeHead(head);
     } catch (error) {
       this.#end(id, opened);
       throw error;
@@ -129,8 +129,8 @@ export class Fetches {
   }
 
   #openedBy(call: FetchingCall): OpenedByCall {
-    const known = this.#calls.get(call);
-    if (known) return known;
+    const existing = this.#calls.get(call);
+    if (existing) return existing;
     const opened: OpenedByCall = { exchanges: new Map(), count: 0, over: undefined };
     this.#calls.set(call, opened);
     call.onOver((why) => {
@@ -141,18 +141,18 @@ export class Fetches {
   }
 }
 
-const REDIRECTS: readonly unknown[] = ["follow", "manual", "error"] satisfies Wanted["redirect"][];
+const REDIRECTS: readonly unknown[] = ["follow", "manual", "error"] satisfies FetchRequest["redirect"][];
 
-function readWanted(params: JsonObject): Wanted {
+function parseRequest(params: JsonObject): FetchRequest {
   const { url, method, headers, redirect = "follow", length, parts } = params;
   if (typeof url !== "string" || typeof method !== "string") throw new TypeError('"url" and "method" must be strings');
   if (!REDIRECTS.includes(redirect)) throw new TypeError('"redirect" must be "follow", "manual" or "error"');
   const isHeader = (pair: Json): pair is [string, string] =>
     Array.isArray(pair) && pair.length === 2 && pair.every((text) => typeof text === "string");
   if (!Array.isArray(headers) || !headers.every(isHeader)) throw new TypeError('"headers" must be pairs of strings');
-  const known = length === undefined ? undefined : numberIn(params, "length");
-  const body = parts === true ? { length: known } : bytesIn(params);
-  return { url, method, headers, redirect: redirect as Wanted["redirect"], body };
+  const bodyLength = length === undefined ? undefined : numberIn(params, "length");
+  const body = parts === true ? { length: bodyLength } : bytesIn(params);
+  return { url, method, headers, redirect: redirect as FetchRequest["redirect"], body };
 }
 
 function numberIn(params: JsonObject, name: string): number {
@@ -170,17 +170,17 @@ function bytesIn(params: JsonObject): Uint8Array | undefined {
   return Buffer.from(base64, "base64");
 }
 
-/** The wanted request; nothing in it is trusted. */
-interface Wanted {
+/** The request from the guest; nothing in it is trusted. */
+interface FetchRequest {
   readonly url: string;
   readonly method: string;
   readonly headers: readonly (readonly [string, string])[];
   readonly redirect: "follow" | "manual" | "error";
-  /** The whole body, or a note that it comes in parts, whose total length may be known. */
+  /** The whole body, or a note that it comes in parts, with its total length if known. */
   readonly body: Uint8Array | { readonly length: number | undefined } | undefined;
 }
 
-/** Headers that the connection owns, not the program. */
+/** Headers that the connection sets, not the guest. */
 const NOT_SENT = new Set([
   "host",
   "connection",
@@ -194,12 +194,12 @@ const NOT_SENT = new Set([
   "upgrade",
   "expect",
 ]);
-/** The longest part of an answer's body. */
+/** The maximum length of a part of a response body. */
 const PART_BYTES = 256 * 1024;
 
-/** One request and its answer; bodies flow as fast as they are read. */
+/** One request and its response; bodies are transferred as fast as they are read. */
 class Exchange {
-  readonly #wanted: Wanted;
+  readonly #request: FetchRequest;
   readonly #rules: NetworkRules;
   readonly #limits: FetchLimits;
   readonly #stop = new AbortController();
@@ -211,29 +211,29 @@ class Exchange {
   #sentBytes = 0;
   #receivedBytes = 0;
 
-  constructor(wanted: Wanted, rules: NetworkRules, limits: FetchLimits) {
-    this.#wanted = wanted;
+  constructor(request: FetchRequest, rules: NetworkRules, limits: FetchLimits) {
+    this.#request = request;
     this.#rules = rules;
     this.#limits = limits;
     const { fetchMs } = limits;
     const late = `it took longer than ${fetchMs} ms (${limitVariable("fetchMs")})`;
     this.#timer = clock.after(fetchMs, () => void this.#fail(late)).unref();
-    if (wanted.body && !(wanted.body instanceof Uint8Array)) {
+    if (request.body && !(request.body instanceof Uint8Array)) {
       this.#sent = new TransformStream();
       this.#writer = this.#sent.writable.getWriter();
       this.#writer.closed.catch(() => {});
     }
   }
 
-  /** The head of the answer. Rejects with a reason for the program. */
+  /** The head of the response. Rejects with a reason for the guest. */
   async open(agent: Agent): Promise<{ response: Response; hasBody: boolean }> {
-    const { url: text, method, headers, redirect, body } = this.#wanted;
+    const { url: text, method, headers, redirect, body } = this.#request;
     try {
       const url = this.#rules.checkUrl(text);
       this.#count(body instanceof Uint8Array ? body.length : (body?.length ?? 0));
       const response = await fetch(url, {
         method,
-        headers: headersOf(headers, body),
+        headers: requestHeaders(headers, body),
         redirect,
         dispatcher: agent,
         signal: this.#stop.signal,
@@ -244,25 +244,25 @@ class Exchange {
       } else this.close();
       return { response, hasBody: response.body !== null };
     } catch (error) {
-      const worded = this.#worded(error);
+      const described = this.#describe(error);
       this.close();
-      throw worded;
+      throw described;
     }
   }
 
-  /** Accepts a part of the request's body once there is room for it; undefined ends the body. */
+  /** Accepts a part of the request's body once there is capacity for it; undefined ends the body. */
   async write(part: Uint8Array | undefined): Promise<void> {
     if (!this.#writer) throw new Error("its body was already sent");
     try {
       if (!part) return await this.#writer.close();
-      if (!(this.#wanted.body as { length?: number }).length) this.#count(part.length);
+      if (!(this.#request.body as { length?: number }).length) this.#count(part.length);
       await this.#writer.write(part);
     } catch (error) {
-      throw this.#worded(error);
+      throw this.#describe(error);
     }
   }
 
-  /** The next part of the answer's body; undefined at its end. */
+  /** Undefined at the end of the body. */
   async read(): Promise<Uint8Array | undefined> {
     try {
       let part = this.#rest;
@@ -285,13 +285,12 @@ class Exchange {
       if (part.length > PART_BYTES) this.#rest = part.subarray(PART_BYTES);
       return part.subarray(0, PART_BYTES);
     } catch (error) {
-      const worded = this.#worded(error);
+      const described = this.#describe(error);
       this.close();
-      throw worded;
+      throw described;
     }
   }
 
-  /** Ends it, whatever is left. */
   close(why = "it was abandoned"): void {
     this.#timer.clear();
     this.#stop.abort(new NetworkRefused(why));
@@ -312,17 +311,17 @@ class Exchange {
     return error;
   }
 
-  /** Names the host, and no more of the URL: what follows the host may be a secret. */
-  #worded(error: unknown): Error {
+  /** Names the host, and no more of the URL: the rest may contain a secret. */
+  #describe(error: unknown): Error {
     const { reason } = this.#stop.signal as { reason?: unknown };
-    const cause = refusalIn(reason) ?? refusalIn(error) ?? deepest(error);
-    const url = URL.canParse(this.#wanted.url) ? new URL(this.#wanted.url) : undefined;
+    const cause = findRefusal(reason) ?? findRefusal(error) ?? rootCause(error);
+    const url = URL.canParse(this.#request.url) ? new URL(this.#request.url) : undefined;
     const what = url ? `fetching from ${authorityOf(bareHostname(url), portOf(url))}` : "fetching";
     return new Error(`${what} failed: ${cause.message}`, { cause: error });
   }
 }
 
-function headersOf(headers: Wanted["headers"], body: Wanted["body"]): [string, string][] {
+function requestHeaders(headers: FetchRequest["headers"], body: FetchRequest["body"]): [string, string][] {
   const sent = headers.filter(([name]) => !NOT_SENT.has(name.toLowerCase())).map(([...pair]): [string, string] => pair);
   if (!sent.some(([name]) => name.toLowerCase() === "user-agent")) sent.push(["User-Agent", "Berth"]);
   const length = body instanceof Uint8Array ? undefined : body?.length;
@@ -330,8 +329,7 @@ function headersOf(headers: Wanted["headers"], body: Wanted["body"]): [string, s
   return sent;
 }
 
-/** The head in the form that is sent to the program. */
-function headOf({ response, hasBody }: { response: Response; hasBody: boolean }): Json {
+function serializeHead({ response, hasBody }: { response: Response; hasBody: boolean }): Json {
   const { status, statusText, url, redirected, headers } = response;
   return {
     status,
@@ -343,13 +341,13 @@ function headOf({ response, hasBody }: { response: Response; hasBody: boolean })
   };
 }
 
-function refusalIn(error: unknown): NetworkRefused | undefined {
+function findRefusal(error: unknown): NetworkRefused | undefined {
   for (let each = error; each instanceof Error; each = each.cause) if (each instanceof NetworkRefused) return each;
   return undefined;
 }
 
-/** Finds the cause: `fetch failed` says nothing. */
-function deepest(error: unknown): Error {
+/** Finds the root cause: `fetch failed` is not informative. */
+function rootCause(error: unknown): Error {
   let found: unknown = error;
   while (found instanceof Error && found.cause instanceof Error) found = found.cause;
   if (found instanceof AggregateError && found.errors[0] instanceof Error) return found.errors[0];

@@ -3,40 +3,38 @@ import { isGrantableAddress, isMetadataAddress, isOwnAddress, isPublicAddress } 
 import { allows, bareHostname, namesAddress, type AllowedHost } from "./allow-list.ts";
 import { fitsPort, type PrivateHost } from "./private-hosts.ts";
 
-/** The hosts that may be reached. Refusals are worded for the author of the code or the entry. */
+/** The hosts that may be reached. Refusals address the author of the code or the entry. */
 export interface NetworkRules {
   /** Throws `NetworkRefused` if the URL is invalid, is not HTTP, or leads to a host that is not allowed. */
   readonly checkUrl: (text: string) => URL;
   /** Throws `NetworkRefused`; `hostname` has no brackets. */
   readonly checkHost: (hostname: string, port: number) => void;
-  /** `hostname` is the host whose address it is, for rules that open a host. */
+  /** `hostname` is the host that has the address, for rules that open a host. */
   readonly mayReach: (address: string, port: number, hostname?: string) => boolean;
-  /** True for a host that an operator has opened, whose name may stand in this machine's own files. */
+  /** True for a host that an operator has opened, whose name may be defined in this machine's hosts file. */
   readonly isPrivateHost: (hostname: string, port?: number) => boolean;
   /** Why none of a host's addresses may be reached, as the end of a sentence. */
   readonly explain: (addresses: readonly string[], authority?: string) => string;
-  /** Why a host is refused that no line allows, as the end of a sentence; without a port, at whatever port. */
+  /** Why a host that no line allows is refused, as the end of a sentence; without a port, at any port. */
   readonly notAllowed: (authority: string, hostname: string, port?: number) => string;
 }
 
 export class NetworkRefused extends Error {}
 
 export interface ListOptions {
-  /** The list opens the private addresses that it names itself. */
+  /** The list opens the private addresses that it names. */
   readonly privateToo: boolean;
-  /** The private hosts that the operator opens to those who list them. */
+  /** The private hosts that the operator opens to entries that list them. */
   readonly privateHosts?: readonly PrivateHost[];
-  /** The port at which Berth itself listens on this machine, which nobody is given. */
+  /** The port on which Berth itself listens, which is never granted. */
   readonly ownPort?: number | undefined;
-  /** The server whose entry has the list. */
   readonly server?: string;
-  /** The hosts that its code requests, and how a request is accepted, as a part of a sentence. */
+  /** The hosts that its code requests, and how to accept a request, as a part of a sentence. */
   readonly requested?: { readonly hosts: readonly AllowedHost[]; readonly acceptance: string } | undefined;
-  /** Whoever runs Berth grants hosts by running it, so that no entry has to list them. */
+  /** The operator grants hosts on the command line, so that no entry has to list them. */
   readonly byOperator?: boolean;
 }
 
-/** The rules of an entry's `network`. */
 export function listRules(list: readonly AllowedHost[], options: ListOptions): NetworkRules {
   const { privateToo, privateHosts = [], ownPort, server, requested, byOperator = false } = options;
   const isOpened = (hostname: string, port?: number): boolean =>
@@ -59,7 +57,7 @@ export function listRules(list: readonly AllowedHost[], options: ListOptions): N
       return isRequested ? `its code requests it, and ${unlisted}, or ${requested!.acceptance}` : unlisted;
     },
     explain: (addresses, authority = "") => {
-      if (addresses.some(isMetadataAddress)) return "nobody may reach this address";
+      if (addresses.some(isMetadataAddress)) return "this address can never be reached";
       if (ownPort !== undefined && authority.endsWith(`:${ownPort}`) && addresses.some(isOwnAddress))
         return "it is Berth itself";
       if (byOperator) {
@@ -76,7 +74,6 @@ export function listRules(list: readonly AllowedHost[], options: ListOptions): N
   });
 }
 
-/** For whoever runs `berth dev`. */
 function notRequested(authority: string): string {
   const tag = `/** @network ${authority} */`;
   return `nothing grants it: start berth dev with --allow-net ${authority}, or, for a public address, write ${tag} at the head of the file`;
@@ -86,25 +83,25 @@ function grantAdvice(authority: string): string {
   return `whoever runs this Berth can open it with BERTH_PRIVATE_HOSTS=${authority}`;
 }
 
-/** Every host with a public address, or with one that `besides` names. */
-export function publicRules(besides: readonly AllowedHost[] = []): NetworkRules {
+/** Every host with a public address, or with one listed in `extra`. */
+export function publicRules(extra: readonly AllowedHost[] = []): NetworkRules {
   return rules({
     allows: () => true,
-    mayReach: (address, port) => isPublicAddress(address) || namesAddress(besides, address, port),
+    mayReach: (address, port) => isPublicAddress(address) || namesAddress(extra, address, port),
     isPrivateHost: () => false,
     notAllowed: () => "it is not allowed",
     explain: () => NOT_PUBLIC,
   });
 }
 
-/** Naming the address would reveal to strangers the network that Berth is in. */
+/** Naming the address would reveal Berth's own network to anonymous callers. */
 const NOT_PUBLIC = "it has no public address";
 
-interface Given extends Omit<NetworkRules, "checkUrl" | "checkHost"> {
+interface RuleParts extends Omit<NetworkRules, "checkUrl" | "checkHost"> {
   readonly allows: (hostname: string, port: number) => boolean;
 }
 
-function rules({ allows, mayReach, isPrivateHost, notAllowed, explain }: Given): NetworkRules {
+function rules({ allows, mayReach, isPrivateHost, notAllowed, explain }: RuleParts): NetworkRules {
   const checkHost = (hostname: string, port: number): void => {
     if (allows(hostname, port)) return;
     const authority = authorityOf(hostname, port);

@@ -1,11 +1,10 @@
 import { DEFAULT_TENANT, isTenantName } from "../lib/tenant-name.ts";
 import { parseAllowedHost } from "./allow-list.ts";
 
-/** A host with private addresses that the operator opens to entries that list this very host. */
+/** A host with private addresses that the operator opens to entries that list exactly this host. */
 export interface PrivateHost {
-  /** As in URLs. */
   readonly name: string;
-  /** Undefined for every port. */
+  /** By default every port. */
   readonly port?: number;
   /** The only tenant that it is opened to; undefined for all. */
   readonly tenant?: string;
@@ -13,14 +12,13 @@ export interface PrivateHost {
 
 const ADVICE = `write "db.internal:5432", "db.internal" for every port, or "${DEFAULT_TENANT}@db.internal:5432" for one tenant`;
 
-/** Reads `[tenant@]host[:port]`, separated by commas. Returns a text if something is wrong. */
+/** Parses `[tenant@]host[:port]`, separated by commas. Returns an error message for an invalid list. */
 export function parsePrivateHosts(text: string): readonly PrivateHost[] | string {
   const hosts: PrivateHost[] = [];
   for (const part of text.split(",").map((each) => each.trim())) {
     if (part === "") continue;
     const [, tenant, rest = ""] = /^(?:([^@]*)@)?(.*)$/.exec(part)!;
-    if (tenant !== undefined && !isTenantName(tenant))
-      return `"${part}": "${tenant}" is no name of a tenant; ${ADVICE}`;
+    if (tenant !== undefined && !isTenantName(tenant)) return `"${part}": "${tenant}" is not a tenant name; ${ADVICE}`;
     const host = parseAllowedHost(rest);
     if (typeof host === "string") return host;
     if (host.kind !== "host") return `"${part}" is not one host; ${ADVICE}`;
@@ -30,6 +28,6 @@ export function parsePrivateHosts(text: string): readonly PrivateHost[] | string
   return hosts;
 }
 
-export function fitsPort({ port }: PrivateHost, wanted: number): boolean {
-  return port === undefined || port === wanted;
+export function fitsPort({ port }: PrivateHost, requested: number): boolean {
+  return port === undefined || port === requested;
 }

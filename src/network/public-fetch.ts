@@ -8,43 +8,42 @@ import { publicRules } from "./network-rules.ts";
 
 const CONNECTIONS = 64;
 
-/** `fetch` that reaches only hosts with public addresses, redirects included, and the addresses in `besides`. */
-export function openPublicFetch(besides: readonly AllowedHost[] = []): typeof fetch {
-  const dispatcher = openAgent({ rules: publicRules(besides), connections: CONNECTIONS });
-  // The same standard, typed twice.
+/** A `fetch` that reaches only hosts with public addresses, redirects included, and the addresses in `extra`. */
+export function openPublicFetch(extra: readonly AllowedHost[] = []): typeof fetch {
+  const dispatcher = openAgent({ rules: publicRules(extra), connections: CONNECTIONS });
+  // The same standard with different types.
   return async (url, init) => undiciFetch(url as string, { ...(init as UndiciInit), dispatcher });
 }
 
-/** Requests to hosts that `openPublicFetch` reaches. */
 export function openPublicSender(): HttpSender {
-  return senderOver(openAgent({ rules: publicRules([]), connections: CONNECTIONS }));
+  return createSender(openAgent({ rules: publicRules([]), connections: CONNECTIONS }));
 }
 
-/** Requests to any host that the machine can reach, with the same bounds on what hosts send. */
+/** Sends requests to any host that the machine can reach, with the same bounds on responses. */
 export function openSender(): HttpSender {
-  return senderOver(openAgentToAnywhere());
+  return createSender(openAgentToAnywhere());
 }
 
-/** Takes half the CPU time of `fetch`, which also implements what browsers need. */
-function senderOver(dispatcher: Agent): HttpSender {
+/** Takes half the CPU time of `fetch`, which also implements features of browsers. */
+function createSender(dispatcher: Agent): HttpSender {
   return async (url, { headers, ...init }) => {
-    const sent = await request(url, { ...init, headers: { ...OWN_HEADERS, ...headers }, dispatcher });
-    const body = decoded(sent.body, String(sent.headers["content-encoding"] ?? "").toLowerCase());
+    const response = await request(url, { ...init, headers: { ...OWN_HEADERS, ...headers }, dispatcher });
+    const body = decode(response.body, String(response.headers["content-encoding"] ?? "").toLowerCase());
     body.on("error", () => {});
-    let isLeft = false;
+    let isDiscarded = false;
     async function* pieces(): AsyncGenerator<Uint8Array, void> {
       try {
         yield* body as AsyncIterable<Uint8Array>;
       } catch (error) {
-        if (!isLeft) throw error;
+        if (!isDiscarded) throw error;
       }
     }
     const leave = (): void => {
-      isLeft = true;
+      isDiscarded = true;
       body.destroy();
     };
-    const get = (name: string): string | null => sent.headers[name]?.toString() ?? null;
-    return { status: sent.statusCode, headers: { get }, pieces: pieces(), leave };
+    const get = (name: string): string | null => response.headers[name]?.toString() ?? null;
+    return { status: response.statusCode, headers: { get }, pieces: pieces(), leave };
   };
 }
 
@@ -61,7 +60,7 @@ const DECODERS: ReadonlyMap<string, () => ReturnType<typeof createGunzip>> = new
   ["br", () => createBrotliDecompress(brotli)],
 ]);
 
-function decoded(body: Readable, coding: string): Readable {
+function decode(body: Readable, coding: string): Readable {
   const decoder = DECODERS.get(coding)?.();
   return decoder ? pipeline(body, decoder, () => {}) : body;
 }

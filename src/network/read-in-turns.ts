@@ -3,22 +3,22 @@ import { clock } from "../lib/clock.ts";
 import { nextTurn } from "../lib/event-loop.ts";
 import type { ReadingTime } from "../lib/reading-time.ts";
 
-/** The most bytes handed over at once: in pieces of one byte they take the reader about a millisecond. */
+/** Bytes handed over at a time: in pieces of one byte they take the reader about a millisecond. */
 const SLICE_BYTES = 4 * 1024;
-/** In one turn of the event loop, for all sockets together. */
+/** Reading time per turn of the event loop, for all sockets together. */
 const TURN_MS = 3;
 
 /**
- * Interrupts readers that read a socket until it is empty, so that others get their turn: a host can send bytes that
- * take long to read. With `time`, the socket rests for a while once its time is used up.
+ * Interrupts readers that read a socket until it is empty, so that other work is not blocked: a host can send bytes
+ * that take long to read. With `time`, the socket pauses once its time is used up.
  */
-export function readInTurns(socket: Socket, time: ReadingTime | undefined): void {
+export function readInSlices(socket: Socket, time: ReadingTime | undefined): void {
   const read = socket.read.bind(socket) as (bytes?: number) => Buffer | null;
   /** When the slice that is being read was handed over. */
-  let givenAt: number | undefined;
+  let sliceAt: number | undefined;
   let isWaiting = false;
 
-  const goOn = (): void => {
+  const resume = (): void => {
     isWaiting = false;
     if (!socket.destroyed) socket.emit("readable");
   };
@@ -28,36 +28,36 @@ export function readInTurns(socket: Socket, time: ReadingTime | undefined): void
     if (bytes !== undefined) return read(bytes);
     if (isWaiting) return null;
     const now = performance.now();
-    const tookMs = givenAt === undefined ? 0 : now - givenAt;
-    givenAt = undefined;
+    const tookMs = sliceAt === undefined ? 0 : now - sliceAt;
+    sliceAt = undefined;
     turn.leftMs -= tookMs;
     const restMs = time?.spend(tookMs, now) ?? 0;
     if (socket.readableLength === 0) return read();
     if (restMs > 0) {
       isWaiting = true;
-      clock.after(restMs, goOn).unref();
+      clock.after(restMs, resume).unref();
       return null;
     }
     if (turn.leftMs <= 0) {
       isWaiting = true;
-      turn.wait(goOn);
+      turn.wait(resume);
       return null;
     }
-    givenAt = now;
+    sliceAt = now;
     // The slice is read before anything else happens.
-    queueMicrotask(() => (givenAt = undefined));
+    queueMicrotask(() => (sliceAt = undefined));
     return read(Math.min(SLICE_BYTES, socket.readableLength));
   };
 }
 
-/** The time left in this turn, and the sockets that wait for a later one, in a round robin. */
+/** The time left in this turn, and the sockets that wait for a later one, in round-robin order. */
 class Turn {
   leftMs = TURN_MS;
   readonly #waiting: (() => void)[] = [];
   #isEnding = false;
 
-  wait(goOn: () => void): void {
-    this.#waiting.push(goOn);
+  wait(resume: () => void): void {
+    this.#waiting.push(resume);
     if (!this.#isEnding) void this.#end();
   }
 
@@ -67,9 +67,9 @@ class Turn {
       await nextTurn();
       this.leftMs = TURN_MS;
       while (this.leftMs > 0) {
-        const goOn = this.#waiting.shift();
-        if (!goOn) break;
-        goOn();
+        const resume = this.#waiting.shift();
+        if (!resume) break;
+        resume();
       }
     }
     this.#isEnding = false;

@@ -1,29 +1,30 @@
 import { createInterface } from "node:readline";
-import { Door } from "./door.ts";
-import type { AskedFor, FromRelay, SocketLimits, SocketUse, ToRelay } from "./relay-wire.ts";
+import { EgressSocket } from "./door.ts";
+import type { EgressRequest, FromRelay, SocketLimits, SocketUse, ToRelay } from "./relay-wire.ts";
 import { TenantSockets } from "./tenant-sockets.ts";
 
 /**
- * The program that carries the connections of guests, outside of the process that serves. It obeys what comes on its
- * input, tells of its doors and what tenants use on its output, and ends with its input.
+ * The entry point of the relay process, which carries the connections of guests outside the serving process. It
+ * executes commands from its input, reports on its sockets and on the usage of tenants on its output, and exits when
+ * its input ends.
  */
-const USED_MS = 1_000;
+const REPORT_MS = 1_000;
 
-const doors = new Map<number, Door>();
+const sockets = new Map<number, EgressSocket>();
 const tenants = new Map<string, TenantSockets>();
-const told = new Map<string, string>();
+const reported = new Map<string, string>();
 let limits: SocketLimits;
 let ownPort: number | undefined;
 let tells = false;
 
 createInterface({ input: process.stdin })
-  .on("line", (line) => void obey(JSON.parse(line) as ToRelay))
+  .on("line", (line) => void execute(JSON.parse(line) as ToRelay))
   .on("close", () => process.exit(0));
-// A connection's own errors are handled where it is; anything else is told in the log, by the process that reads it.
+// Errors of a connection are handled with the connection; all others go to stderr, which the serving process logs.
 process.on("uncaughtException", (error) => process.stderr.write(`${error.stack ?? error.message}\n`));
-setInterval(tellUse, USED_MS).unref();
+setInterval(reportUse, REPORT_MS).unref();
 
-async function obey(command: ToRelay): Promise<void> {
+async function execute(command: ToRelay): Promise<void> {
   switch (command.op) {
     case "begin":
       ({ limits, ownPort, tells } = command);
@@ -32,39 +33,39 @@ async function obey(command: ToRelay): Promise<void> {
       const { door: number, path, grant } = command;
       const tenant = tenants.get(grant.tenant) ?? new TenantSockets(limits);
       tenants.set(grant.tenant, tenant);
-      const onAsked = tells ? (asked: AskedFor): void => tell({ op: "asked", door: number, ...asked }) : undefined;
-      const door = new Door({ path, grant, ownPort, tenant, onAsked });
-      doors.set(number, door);
+      const onRequest = tells ? (sent: EgressRequest): void => send({ op: "asked", door: number, ...sent }) : undefined;
+      const socket = new EgressSocket({ path, grant, ownPort, tenant, onRequest });
+      sockets.set(number, socket);
       try {
-        await door.listen();
-        tell({ op: "opened", door: number });
+        await socket.listen();
+        send({ op: "opened", door: number });
       } catch (error) {
-        tell({ op: "opened", door: number, problem: (error as Error).message });
+        send({ op: "opened", door: number, problem: (error as Error).message });
       }
       return;
     }
     case "close":
-      doors.get(command.door)?.close();
-      doors.delete(command.door);
+      sockets.get(command.door)?.close();
+      sockets.delete(command.door);
       return;
     case "forget":
       tenants.delete(command.tenant);
-      told.delete(command.tenant);
-      tell({ op: "forgotten", tenant: command.tenant });
+      reported.delete(command.tenant);
+      send({ op: "forgotten", tenant: command.tenant });
   }
 }
 
-function tellUse(): void {
+function reportUse(): void {
   const changed: Record<string, SocketUse> = {};
   for (const [name, tenant] of tenants) {
     const use = tenant.use();
     const text = JSON.stringify(use);
-    if (told.get(name) !== text) changed[name] = use;
-    told.set(name, text);
+    if (reported.get(name) !== text) changed[name] = use;
+    reported.set(name, text);
   }
-  if (Object.keys(changed).length > 0) tell({ op: "used", tenants: changed });
+  if (Object.keys(changed).length > 0) send({ op: "used", tenants: changed });
 }
 
-function tell(message: FromRelay): void {
+function send(message: FromRelay): void {
   process.stdout.write(`${JSON.stringify(message)}\n`);
 }

@@ -4,46 +4,45 @@ import type { ListOptions } from "./network-rules.ts";
 import type { PrivateHost } from "./private-hosts.ts";
 
 /**
- * The language of the serving process and the relay: one JSON object a line. The bytes of connections never come
- * this way.
+ * The protocol of the serving process and the relay: one JSON object per line. The bytes of connections never pass
+ * through it.
  */
 export type ToRelay =
   | {
       readonly op: "begin";
       readonly limits: SocketLimits;
       readonly ownPort?: number | undefined;
-      /** Every connection is told of. */
+      /** Every request of a guest is reported. */
       readonly tells: boolean;
     }
   | { readonly op: "open"; readonly door: number; readonly path: string; readonly grant: SocketGrant }
-  /** Ends all connections of a door, and takes no further ones. */
+  /** Ends all connections of a socket, and accepts no further ones. */
   | { readonly op: "close"; readonly door: number }
-  /** The tenant is gone: no use of it is told any more, unless one of its name opens a door again. */
+  /** The tenant was deleted: its usage is no longer reported, unless a tenant of this name opens a socket again. */
   | { readonly op: "forget"; readonly tenant: string };
 
 export type FromRelay =
-  /** Nothing that was told of the tenant's use counts. */
+  /** All usage reported for the tenant so far is void. */
   | { readonly op: "forgotten"; readonly tenant: string }
-  /** The door takes connections, or `problem` says why it does not. */
+  /** The socket accepts connections, or `problem` says why it does not. */
   | { readonly op: "opened"; readonly door: number; readonly problem?: string }
-  /** A guest asked for something, told to those who follow it. */
-  | ({ readonly op: "asked"; readonly door: number } & AskedFor)
-  /** The use by tenants since the relay began, of those whose use has changed. */
+  /** A request of a guest, reported to followers. */
+  | ({ readonly op: "asked"; readonly door: number } & EgressRequest)
+  /** The usage of tenants since the relay started, for those whose usage has changed. */
   | { readonly op: "used"; readonly tenants: Readonly<Record<string, SocketUse>> };
 
-/** A connection, or a name to look up, that a guest asked for. */
-export interface AskedFor {
-  /** With the port, where it is a connection; as the guest wrote it. */
+/** A connection, or a look-up of a name, that a guest requested. */
+export interface EgressRequest {
+  /** As the guest wrote it; with the port for a connection. */
   readonly host: string;
-  /** Until the connection was there. */
+  /** Until the connection was established. */
   readonly ms: number;
-  /** Why it was not made. */
   readonly refused?: string;
 }
 
 export type SocketLimits = Pick<Limits, "socketBytesPerSecondPerTenant">;
 
-/** The hosts that the sockets of one guest process may reach, and for whom. */
+/** The hosts that the sockets of one guest process may reach, and the owner of the process. */
 export interface SocketGrant {
   readonly tenant: string;
   readonly server: string;
@@ -56,34 +55,32 @@ export interface SocketGrant {
 }
 
 export interface SocketUse {
-  /** Connections that are open now. */
   readonly open: number;
   readonly opened: number;
   readonly refused: number;
-  /** From guests and to them. */
+  /** From guests, and to guests. */
   readonly sentBytes: number;
   readonly receivedBytes: number;
-  /** The time that all connections were open, together. */
   readonly openMs: number;
 }
 
-/** A guest's first line on a connection to its door. */
+/** A guest's first line on a connection to its egress socket. */
 export type Asked =
   | { readonly connect: { readonly host: string; readonly port: number } }
   | { readonly lookup: string }
-  /** The hosts that may be asked for. */
+  /** Requests the list of allowed hosts. */
   | { readonly listed: true };
 
-/** The door's answer, one line. While a connection is wanted, the guest keeps the one open on which it asked for it. */
+/** The reply, one line. While a connection is in use, the guest keeps the connection of its request open. */
 export type Told =
-  /** The socket, in the same folder, that takes one connection, which leads to this address. */
+  /** The socket, in the same folder, that accepts one connection, which leads to this address. */
   | { readonly socket: string; readonly address: string }
   | { readonly addresses: readonly string[] }
   | { readonly hosts: readonly AllowedHost[] }
-  /** `code` is one of Node's. */
+  /** `code` is an error code of Node.js. */
   | { readonly refused: string; readonly code: string }
-  /** Later: a connection was ended that had not ended by itself; it begins with a code of Node's. */
+  /** Sent later, when a connection did not end by itself: the reason, which begins with an error code of Node.js. */
   | { readonly ended: string };
 
-/** The name of a door in its folder. */
-export const DOOR = "door";
+/** The name of an egress socket in its folder. */
+export const SOCKET_NAME = "door";

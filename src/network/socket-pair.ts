@@ -3,25 +3,25 @@ import { clock, type Timer } from "../lib/clock.ts";
 import type { TenantSockets } from "./tenant-sockets.ts";
 
 /**
- * The connection to a host. All that it sends is read into one and the same buffer: a new one for each piece costs the
- * relay a third of its time. Nothing is read before somebody hears it.
+ * The connection to a host. All that it sends is read into one buffer: a new one for each piece costs the relay a third
+ * of its time. Nothing is read before there is a reader.
  */
-export class Outside {
+export class HostConnection {
   readonly socket: Socket;
-  /** Is given the buffer until it returns; false keeps it, and nothing is read until the socket is resumed. */
+  /** Called with the buffer, which is reused after it returns; false stops reading until the socket is resumed. */
   onRead: (bytes: Uint8Array) => boolean = () => false;
 
-  constructor(how: TcpNetConnectOpts) {
+  constructor(options: TcpNetConnectOpts) {
     const buffer = Buffer.allocUnsafeSlow(READ_BYTES);
     const callback = (count: number): boolean => this.onRead(buffer.subarray(0, count));
-    this.socket = connect({ ...how, onread: { buffer, callback } });
+    this.socket = connect({ ...options, onread: { buffer, callback } });
     this.socket.pause();
   }
 }
 
 /**
- * A guest's connection and the one outside that belongs to it. What either sends goes to the other as fast as the other
- * takes it; the end of either direction is passed on, after all that came before it.
+ * A guest's connection and the one to the host. Bytes are forwarded in both directions as fast as the receiver takes
+ * them; the end of either direction is forwarded after all that came before it.
  */
 export class SocketPair {
   readonly #inside: Socket;
@@ -30,8 +30,8 @@ export class SocketPair {
   #leaving: NodeJS.Timeout | undefined;
   #isOver = false;
 
-  /** `onEnd` is called once: with the reason where either side has not heard all that the other said. */
-  constructor(inside: Socket, host: Outside, tenant: TenantSockets, onEnd: (why: string | undefined) => void) {
+  /** `onEnd` is called once: with the reason if either side has not received all that the other sent. */
+  constructor(inside: Socket, host: HostConnection, tenant: TenantSockets, onEnd: (why: string | undefined) => void) {
     const outside = host.socket;
     this.#inside = inside;
     this.#outside = outside;
@@ -43,15 +43,15 @@ export class SocketPair {
         if (--open === 0) this.end();
       });
     }
-    const send = this.#carry(inside, outside, (bytes) => tenant.send(bytes));
+    const send = this.#forward(inside, outside, (bytes) => tenant.send(bytes));
     inside.on("data", (chunk: Buffer) => {
       if (!send(chunk)) inside.pause();
     });
-    host.onRead = this.#carry(outside, inside, (bytes) => tenant.receive(bytes));
+    host.onRead = this.#forward(outside, inside, (bytes) => tenant.receive(bytes));
     outside.resume();
   }
 
-  /** Nothing flows from now on. The guest's side is left open for a moment, so that the guest hears the reason first. */
+  /** Stops forwarding. The guest's side stays open for a moment, so that the guest receives the reason first. */
   end(why?: string): void {
     if (this.#isOver) return;
     this.#isOver = true;
@@ -60,12 +60,12 @@ export class SocketPair {
     if (why === undefined) this.#inside.destroy();
     else {
       this.#inside.pause();
-      setTimeout(() => this.#inside.destroy(), HEARD_MS);
+      setTimeout(() => this.#inside.destroy(), REASON_MS);
     }
     this.#onEnd(why);
   }
 
-  /** The guest has closed its side: what it had sent before still goes out, within a while. */
+  /** The guest has closed its side: what it sent before is still forwarded, for a limited time. */
   leave(): void {
     if (this.#isOver || this.#leaving) return;
     this.#leaving = setTimeout(() => this.end(), LEAVING_MS);
@@ -75,13 +75,13 @@ export class SocketPair {
   }
 
   #onError(socket: Socket, { code = "ECONNRESET" }: NodeJS.ErrnoException): void {
-    // Nobody reads what still comes for a guest that has left.
+    // Nothing reads what still arrives for a guest that has left.
     if (socket === this.#inside && this.#leaving) return;
     this.end(socket === this.#outside ? code : undefined);
   }
 
-  /** Returns what hands one piece on, and then tells whether `from` may be read on at once. */
-  #carry(from: Socket, to: Socket, count: (bytes: number) => number): (bytes: Uint8Array) => boolean {
+  /** Returns a function that forwards one piece, and then returns true if `from` may be read on immediately. */
+  #forward(from: Socket, to: Socket, count: (bytes: number) => number): (bytes: Uint8Array) => boolean {
     let isFull = false;
     let rest: Timer | undefined;
     const onWritten = (): void => {
@@ -108,8 +108,8 @@ export class SocketPair {
 }
 
 /** How long a guest has to read why its connection was ended. */
-const HEARD_MS = 200;
-/** How long it may take to hand on what a guest had sent before it closed its side. */
+const REASON_MS = 200;
+/** The time limit for forwarding what a guest sent before it closed its side. */
 const LEAVING_MS = 5_000;
-/** Larger pieces cost hardly less, and each connection has a buffer of its own. */
+/** Larger buffers are hardly cheaper, and each connection has one of its own. */
 const READ_BYTES = 64 * 1024;

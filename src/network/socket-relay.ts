@@ -10,8 +10,8 @@ import type { User } from "../processes/sandbox.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
 import { giveFolder, type MakeFolder } from "../processes/work-folders.ts";
 import {
-  DOOR,
-  type AskedFor,
+  SOCKET_NAME,
+  type EgressRequest,
   type FromRelay,
   type SocketGrant,
   type SocketLimits,
@@ -21,19 +21,19 @@ import {
 
 /**
  * The serving process's end of the relay: a process that carries the connections of guests, so that their bytes never
- * pass through the one that serves. It owns the relay's life, and which guest process has which way out. The relay is
- * started when a program that may reach anything is first loaded, and again whenever it ends.
+ * pass through the serving process. It manages the relay process, and which guest process has which egress socket. The
+ * relay is started when code that may reach anything is first loaded, and again whenever it ends.
  */
 export class SocketRelay {
   readonly #options: SocketRelayOptions;
   readonly #outlets = new Map<number, BoundOutlet>();
   readonly #removing = new Set<Promise<void>>();
-  /** The use of earlier relays, and of the present one, by tenant. */
+  /** The usage reported by earlier relays, and by the current one, by tenant. */
   readonly #uses = new Map<string, { readonly before: SocketUse; readonly now: SocketUse }>();
   #group: ProcessGroup | undefined;
   #input: Duplex | undefined;
-  #gone: Promise<void> = Promise.resolve();
-  #again: NodeJS.Timeout | undefined;
+  #ended: Promise<void> = Promise.resolve();
+  #restartTimer: NodeJS.Timeout | undefined;
   #failures = 0;
   #lastDoor = 0;
   #isClosed = false;
@@ -42,7 +42,7 @@ export class SocketRelay {
     this.#options = options;
   }
 
-  /** Makes the folder for one guest process, which may be another user's. Throws where that cannot be done. */
+  /** Creates the folder for one guest process, which may run as another user. Throws if that fails. */
   open(user?: User): Outlet {
     const folder = this.#options.makeFolder("sockets-");
     try {
@@ -64,7 +64,7 @@ export class SocketRelay {
     };
   }
 
-  /** Ends the connections of a tenant's guests, or of one server's, whose processes get no further ones. */
+  /** Ends the connections of a tenant's guests, or of one server's; their processes get no new ones. */
   readonly retire = (tenant: string, server?: string): void => {
     for (const [door, { grant, onRetired }] of this.#outlets) {
       if (grant.tenant !== tenant || (server !== undefined && grant.server !== server)) continue;
@@ -73,23 +73,23 @@ export class SocketRelay {
     }
   };
 
-  /** The use of sockets by each tenant's guests since this process began. */
+  /** The usage of sockets by each tenant's guests since this process started. */
   uses(): Readonly<Record<string, SocketUse>> {
-    return Object.fromEntries(Array.from(this.#uses, ([tenant, { before, now }]) => [tenant, sumOf(before, now)]));
+    return Object.fromEntries(Array.from(this.#uses, ([tenant, { before, now }]) => [tenant, addUses(before, now)]));
   }
 
   forget(tenant: string): void {
     this.#uses.delete(tenant);
-    this.#tell({ op: "forget", tenant });
+    this.#send({ op: "forget", tenant });
   }
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    clearTimeout(this.#again);
+    clearTimeout(this.#restartTimer);
     for (const { opened } of this.#outlets.values()) opened();
     this.#outlets.clear();
     this.#group?.kill();
-    await Promise.all([this.#gone, ...this.#removing]);
+    await Promise.all([this.#ended, ...this.#removing]);
   }
 
   #bind(door: number, folder: string, grant: SocketGrant, onRetired: () => void): Promise<void> {
@@ -100,10 +100,10 @@ export class SocketRelay {
         clearTimeout(timer);
         resolve();
       };
-      const outlet = { path: join(folder, DOOR), grant, onRetired, opened };
+      const outlet = { path: join(folder, SOCKET_NAME), grant, onRetired, opened };
       this.#outlets.set(door, outlet);
-      if (this.#group) this.#openDoor(door, outlet);
-      else if (!this.#again) this.#start();
+      if (this.#group) this.#openSocket(door, outlet);
+      else if (!this.#restartTimer) this.#start();
     });
   }
 
@@ -111,61 +111,61 @@ export class SocketRelay {
     const outlet = this.#outlets.get(door);
     if (!outlet) return;
     this.#outlets.delete(door);
-    // Whoever waits for it waits no more.
+    // Ends the wait for it.
     outlet.opened();
-    this.#tell({ op: "close", door });
+    this.#send({ op: "close", door });
   }
 
   #start(): void {
-    this.#again = undefined;
+    this.#restartTimer = undefined;
     const { start, ownPort, log } = this.#options;
     const { socketBytesPerSecondPerTenant } = this.#options.limits;
     const startedAt = performance.now();
     let stderr = "";
-    let over!: () => void;
-    this.#gone = new Promise((resolve) => (over = resolve));
+    let ended!: () => void;
+    this.#ended = new Promise((resolve) => (ended = resolve));
     const command = { file: process.execPath, args: [...NODE_OPTIONS, PROGRAM], env: {}, cwd: "/", niceness: NICENESS };
     const group = new ProcessGroup(start, command, ["pipe", "pipe", "pipe"], {
       onStarted: ([input, output, errors]) => {
         this.#input = input!;
         errors!.setEncoding("utf8").on("data", (text: string) => (stderr = (stderr + text).slice(-STDERR_UNITS)));
-        createInterface({ input: output! }).on("line", (line) => this.#hear(JSON.parse(line) as FromRelay));
-        this.#tell({
+        createInterface({ input: output! }).on("line", (line) => this.#onMessage(JSON.parse(line) as FromRelay));
+        this.#send({
           op: "begin",
           limits: { socketBytesPerSecondPerTenant },
           ownPort,
           tells: this.#options.events?.isFollowed ?? false,
         });
-        for (const [door, outlet] of this.#outlets) this.#openDoor(door, outlet);
+        for (const [door, outlet] of this.#outlets) this.#openSocket(door, outlet);
       },
       onEnded: (exit) => {
         this.#group = undefined;
         this.#input = undefined;
         for (const [tenant, { before, now }] of this.#uses)
-          this.#uses.set(tenant, { before: { ...sumOf(before, now), open: 0 }, now: NO_USE });
-        over();
+          this.#uses.set(tenant, { before: { ...addUses(before, now), open: 0 }, now: NO_USE });
+        ended();
         if (this.#isClosed) return;
         this.#failures = performance.now() - startedAt > LIVES_MS ? 0 : this.#failures + 1;
-        const againInMs = Math.min(AGAIN_MS * 2 ** this.#failures, AGAIN_MAX_MS);
+        const againInMs = Math.min(RESTART_MS * 2 ** this.#failures, RESTART_MAX_MS);
         const how = exit.startError?.message ?? signalOf(exit) ?? exit.code;
         log?.warn({ how, stderr, againInMs }, "the relay of guests' sockets has ended; their connections are cut");
-        this.#again = setTimeout(() => this.#start(), againInMs).unref();
+        this.#restartTimer = setTimeout(() => this.#start(), againInMs).unref();
       },
     });
     this.#group = group;
   }
 
-  #openDoor(door: number, { path, grant }: BoundOutlet): void {
+  #openSocket(door: number, { path, grant }: BoundOutlet): void {
     // A relay that was killed leaves its sockets behind.
     rmSync(path, { force: true });
-    this.#tell({ op: "open", door, path, grant });
+    this.#send({ op: "open", door, path, grant });
   }
 
-  #tell(message: ToRelay): void {
+  #send(message: ToRelay): void {
     this.#input?.write(`${JSON.stringify(message)}\n`);
   }
 
-  #hear(message: FromRelay): void {
+  #onMessage(message: FromRelay): void {
     if (message.op === "used") {
       for (const [tenant, now] of Object.entries(message.tenants)) {
         const { before = NO_USE } = this.#uses.get(tenant) ?? {};
@@ -195,25 +195,24 @@ export interface SocketRelayOptions {
   readonly start: Spawn;
   readonly makeFolder: MakeFolder;
   readonly limits: SocketLimits;
-  /** The port at which Berth listens, where it does. */
+  /** The port on which Berth listens, if any. */
   readonly ownPort?: number | undefined;
   readonly log?: Pick<Log, "warn" | "error">;
-  /** Gets the connections of guests, if they are followed when the relay starts. */
+  /** Receives the connections of guests, if they are followed when the relay starts. */
   readonly events?: { readonly isFollowed: boolean; publish(event: Connected): void };
 }
 
-interface Connected extends AskedFor {
+interface Connected extends EgressRequest {
   readonly kind: "connected";
   readonly server: string;
   readonly item: undefined;
 }
 
-/** The way out of one guest process: a folder for its sandbox, in which a socket appears once it is bound. */
+/** The egress of one guest process: a folder for its sandbox, in which a socket appears once it is bound. */
 export interface Outlet {
   readonly folder: string;
-  /** Resolves when the socket is there. `onRetired` is called when it leads nowhere any more. */
+  /** Resolves when the socket exists. `onRetired` is called when it leads nowhere any more. */
   bind(grant: SocketGrant, onRetired: () => void): Promise<void>;
-  /** The process is gone. */
   close(): void;
 }
 
@@ -226,7 +225,7 @@ interface BoundOutlet {
 
 const NO_USE: SocketUse = { open: 0, opened: 0, refused: 0, sentBytes: 0, receivedBytes: 0, openMs: 0 };
 
-function sumOf(one: SocketUse, other: SocketUse): SocketUse {
+function addUses(one: SocketUse, other: SocketUse): SocketUse {
   return {
     open: one.open + other.open,
     opened: one.opened + other.opened,
@@ -239,12 +238,11 @@ function sumOf(one: SocketUse, other: SocketUse): SocketUse {
 
 const PROGRAM = fileURLToPath(new URL("./relay-child.js", import.meta.url));
 const NODE_OPTIONS = ["--v8-pool-size=1", "--max-old-space-size=128"];
-/** Calls go first. */
 const NICENESS = 3;
-/** A program is loaded even if its socket is not there by then; its connections wait, and fail after a while. */
+/** A guest is loaded even if its socket does not exist by then; its connections wait, and fail after a while. */
 const OPENED_MS = 5_000;
-const AGAIN_MS = 50;
-const AGAIN_MAX_MS = 10_000;
+const RESTART_MS = 50;
+const RESTART_MAX_MS = 10_000;
 /** A relay that lived this long did not fail at its start. */
 const LIVES_MS = 10_000;
 const STDERR_UNITS = 4_000;

@@ -1,7 +1,7 @@
 import { clock } from "../lib/clock.ts";
 import type { SocketLimits, SocketUse } from "./relay-wire.ts";
 
-/** The connections of one tenant's guests together: what they use, and how fast they may carry it. */
+/** All connections of one tenant's guests: their usage, and the limit of their rate. */
 export class TenantSockets {
   readonly #bytesPerSecond: number;
   #open = 0;
@@ -10,22 +10,21 @@ export class TenantSockets {
   #sentBytes = 0;
   #receivedBytes = 0;
   #closedMs = 0;
-  /** The sum of the times at which the open connections began. */
+  /** The sum of the start times of the open connections. */
   #beganSum = 0;
   #leftBytes: number;
   #countedAt = clock.now();
 
   constructor({ socketBytesPerSecondPerTenant }: Pick<SocketLimits, "socketBytesPerSecondPerTenant">) {
     this.#bytesPerSecond = socketBytesPerSecondPerTenant;
-    this.#leftBytes = socketBytesPerSecondPerTenant * AT_ONCE_S;
+    this.#leftBytes = socketBytesPerSecondPerTenant * BURST_S;
   }
 
-  /** Connections that are open or being opened. */
   get open(): number {
     return this.#open;
   }
 
-  /** Counts one more connection; returns the function that counts its end, for one call. */
+  /** Counts one more connection; returns a function to call once, at its end. */
   enter(): () => void {
     const beganAt = clock.now();
     this.#open++;
@@ -45,13 +44,12 @@ export class TenantSockets {
     this.#refused++;
   }
 
-  /** Counts bytes from a guest; returns for how many milliseconds to read no more. */
+  /** Counts bytes from a guest; returns for how many milliseconds to pause reading. */
   send(bytes: number): number {
     this.#sentBytes += bytes;
     return this.#spend(bytes);
   }
 
-  /** Likewise, bytes to a guest. */
   receive(bytes: number): number {
     this.#receivedBytes += bytes;
     return this.#spend(bytes);
@@ -73,17 +71,17 @@ export class TenantSockets {
     if (perMs === 0) return 0;
     const now = clock.now();
     const earned = (now - this.#countedAt) * perMs;
-    const most = this.#bytesPerSecond * AT_ONCE_S;
-    this.#leftBytes = Math.min(most, this.#leftBytes + earned) - Math.max(bytes, PIECE_BYTES);
+    const burst = this.#bytesPerSecond * BURST_S;
+    this.#leftBytes = Math.min(burst, this.#leftBytes + earned) - Math.max(bytes, PIECE_BYTES);
     this.#countedAt = now;
     const debtMs = -this.#leftBytes / perMs;
-    return debtMs < REST_MS ? 0 : debtMs;
+    return debtMs < MIN_PAUSE_MS ? 0 : debtMs;
   }
 }
 
-/** A calm tenant may carry at once as much as it otherwise may in this time: a few milliseconds of the relay's. */
-const AT_ONCE_S = 0.1;
-/** A smaller piece counts as one of this size: that it is a piece costs the relay most of what it costs. */
+/** The burst of an idle tenant, as time at its full rate: it costs the relay a few milliseconds. */
+const BURST_S = 0.1;
+/** Smaller pieces count as this many bytes, since most of their cost is per piece. */
 const PIECE_BYTES = 2 * 1024;
-/** A shorter rest is taken together with later ones: to stop and start reading costs more than a small piece. */
-const REST_MS = 10;
+/** Shorter pauses are combined with later ones: to stop and resume reading costs more than a small piece. */
+const MIN_PAUSE_MS = 10;

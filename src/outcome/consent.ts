@@ -1,17 +1,17 @@
 import { isObject, type Json, type JsonObject } from "../lib/json.ts";
 
 /**
- * A user's consent to exactly one call, as a question and its answer: the key that recognizes them, and what counts as a
- * yes. It knows nothing of who seals the key, and of what it is good for.
+ * A user's consent to exactly one call, as a question and its answer: the key that identifies them, and which answers
+ * count as consent. Independent of who seals the key, and of what it permits.
  */
 export const CONSENT_KEY = "consent:";
 
-/** True for the key of a consent, be it to a call that a redirect led to. */
+/** True for the key of a consent, including one to a call that a redirect led to. */
 export function isConsentKey(key: string): boolean {
   return /^(?:redirect\.)*consent:/.test(key);
 }
 
-/** The question. Its field has no default, so that a client that fills in defaults says nothing. */
+/** Its field has no default, so that a client that fills in defaults does not consent. */
 export function consentQuestion(message: string): {
   readonly method: "elicitation/create";
   readonly params: JsonObject;
@@ -25,7 +25,7 @@ export function consentQuestion(message: string): {
   return { method: "elicitation/create", params: { mode: "form", message, requestedSchema } };
 }
 
-/** Anything but a clear yes is no consent. */
+/** Anything but an explicit yes is no consent. */
 export function readConsent(answer: Json | undefined): "given" | "declined" | "cancelled" {
   if (!isObject(answer) || answer["action"] === "cancel") return "cancelled";
   const { content } = answer;

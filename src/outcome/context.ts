@@ -1,14 +1,13 @@
 import { isObject, type JsonObject, type JsonText } from "../lib/json.ts";
 
-/** Keys of `_meta` under which a call's context travels (P3, seed 002 "unified tool context"). */
+/** Keys of `_meta` that carry a call's context (P3). */
 export const TOOL_KEY = "computer.jp/tool";
 export const CONTEXT_KEY = "computer.jp/context";
 
-/** The information that a tool gets about its call besides the arguments. */
+/** The information that a tool gets about its call in addition to the arguments. */
 export interface CallContext {
   readonly name: string;
   readonly arguments: JsonObject | JsonText;
-  /** By the ids of the questions. */
   readonly answers: JsonObject;
   /** From the configuration of the host or the caller. */
   readonly options: JsonObject;
@@ -18,8 +17,8 @@ export interface CallContext {
 }
 
 /**
- * The members of `_meta` that carry the context, the same for every way to a tool. Empty if the tool would learn
- * nothing from it: no answers, no options, no folder and the usual action.
+ * The members of `_meta` that carry the context, the same for every kind of tool. Empty if they would be of no use to
+ * the tool: no answers, no options, no folder and the usual action.
  */
 export function contextMeta({ name, arguments: args, answers, options, action, root }: CallContext): JsonObject {
   const isUsual = isEmpty(answers) && isEmpty(options) && action === "run" && root === undefined;
@@ -27,7 +26,7 @@ export function contextMeta({ name, arguments: args, answers, options, action, r
   return {
     [TOOL_KEY]: {
       name,
-      // Long ones stay text until everything is written.
+      // Long arguments stay text until everything is serialized.
       arguments: args as JsonObject,
       ...(!isEmpty(answers) && { answers }),
       ...(!isEmpty(options) && { options }),
@@ -36,18 +35,17 @@ export function contextMeta({ name, arguments: args, answers, options, action, r
   };
 }
 
-/** The context that a caller sends with its call. */
 export type CallerContext = Partial<Pick<CallContext, "answers" | "options" | "action" | "root">>;
 
-/** As `readContextMeta`; undefined for a request without any context, as most are. */
+/** Like `readContextMeta`; undefined for a request without any context, as most are. */
 export function callerContextOf(meta: unknown): CallerContext | undefined {
   if (!isObject(meta) || (meta[TOOL_KEY] === undefined && meta[CONTEXT_KEY] === undefined)) return undefined;
   return readContextMeta(meta);
 }
 
 /**
- * Reads the context in a request's `_meta`. A malformed value counts as absent: the keys belong to others, and a call
- * must not fail because of them.
+ * Reads the context in a request's `_meta`. A malformed value counts as absent: the keys are not Berth's own, and must
+ * not make a call fail.
  */
 export function readContextMeta(meta: unknown): CallerContext {
   if (!isObject(meta)) return {};

@@ -1,24 +1,23 @@
 import { hasMoreValues, isObject, isStringArray, type Json, tryParseJson } from "../lib/json.ts";
 import type { AnswerType, Outcome, Question } from "./outcome.ts";
 
-/** Longer texts are content and no envelope; in UTF-16 units. */
+/** Longer text is plain content; in UTF-16 code units. */
 export const ENVELOPE_UNITS_MAX = 1024 * 1024;
-/** Texts with more values are content, too. */
+/** JSON with more values is plain content, too. */
 export const ENVELOPE_VALUES_MAX = 10_000;
 
 /**
  * The outcome of an envelope; undefined for any other text, which is then plain content (P1). An envelope is one JSON
- * object with exactly the members of its type and nothing around it, so that a text that only looks like one stays as
- * it is.
+ * object with exactly the members of its type and nothing around it, so that text that only resembles one is left
+ * unchanged.
  */
 export function parseEnvelope(text: string): Outcome | undefined {
-  // Most results are not JSON at all, and large ones are not read twice.
+  // Most results are not JSON at all, and large ones are not parsed twice.
   if (text.length > ENVELOPE_UNITS_MAX || !/^\s*\{[^]*\}\s*$/.test(text)) return undefined;
   if (hasMoreValues(text, ENVELOPE_VALUES_MAX)) return undefined;
   return readOutcome(tryParseJson(text));
 }
 
-/** The outcome of an envelope that is already parsed. */
 export function readOutcome(value: unknown): Outcome | undefined {
   if (!isObject(value)) return undefined;
   switch (value["type"]) {
@@ -30,8 +29,8 @@ export function readOutcome(value: unknown): Outcome | undefined {
     }
     case "error": {
       const { message, trace = [], transient = false } = value;
-      const isRight = hasOnly(value, ["type", "message", "trace", "transient"]);
-      if (!isRight || typeof message !== "string" || typeof transient !== "boolean") return undefined;
+      const isValid = hasOnly(value, ["type", "message", "trace", "transient"]);
+      if (!isValid || typeof message !== "string" || typeof transient !== "boolean") return undefined;
       return isStringArray(trace) ? { type: "error", message, trace, transient } : undefined;
     }
     case "needs_input": {
@@ -45,12 +44,12 @@ export function readOutcome(value: unknown): Outcome | undefined {
 
 function readQuestion(value: unknown): Question | undefined {
   if (!isObject(value) || !hasOnly(value, ["id", "text", "answer_type", "default"])) return undefined;
-  const { id, text, default: otherwise } = value;
+  const { id, text, default: preset } = value;
   const answerType = readAnswerType(value["answer_type"]);
   if (typeof id !== "string" || id === "" || id.includes(".") || typeof text !== "string" || !answerType) {
     return undefined;
   }
-  return { id, text, answerType, ...(otherwise !== undefined && otherwise !== null && { default: otherwise as Json }) };
+  return { id, text, answerType, ...(preset !== undefined && preset !== null && { default: preset as Json }) };
 }
 
 /** Older tools write the type as a capitalized string instead of an object. */

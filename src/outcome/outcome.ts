@@ -1,18 +1,17 @@
 import type { Json } from "../lib/json.ts";
 
 /**
- * The ways a call may end besides with content: an error that says whether to try again, or a question. A leaf: guests,
- * scripts and upstreams use the same words (seed 002). Its text form is the transitional envelope (`envelope.ts`); the
- * protocol's own form is an input request.
+ * The ways a call may end other than with content: an error that says if a retry may succeed, or a question. A leaf
+ * module, shared by guests, scripts and upstreams. The text form of an outcome is the transitional envelope
+ * (`envelope.ts`); the protocol's own form is an input request.
  */
 export type Outcome =
   | { readonly type: "success"; readonly content: string }
   | {
       readonly type: "error";
       readonly message: string;
-      /** The causes, outermost first. */
+      /** Outermost cause first. */
       readonly trace: readonly string[];
-      /** True when a repeated call may succeed. */
       readonly transient: boolean;
     }
   | { readonly type: "needs_input"; readonly question: Question };
@@ -22,7 +21,7 @@ export interface Question {
   readonly id: string;
   readonly text: string;
   readonly answerType: AnswerType;
-  /** The answer if nobody can be asked. */
+  /** The answer if the user cannot be asked. */
   readonly default?: Json;
 }
 
@@ -31,7 +30,7 @@ export type AnswerType =
   | { readonly type: "text" }
   | { readonly type: "select"; readonly options: readonly string[] };
 
-/** The text of an error: the message, and its causes below it. */
+/** The text of an error: its message, and its causes below it. */
 export function sayError({ message, trace }: Extract<Outcome, { type: "error" }>): string {
   return [message, ...trace.map((line) => `  ${line}`)].join("\n");
 }

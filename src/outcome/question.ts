@@ -1,18 +1,17 @@
 import { isObject, type Json, type JsonObject, tryParseJson } from "../lib/json.ts";
 import type { AnswerType, Question } from "./outcome.ts";
 
-/** The questions of one call to its client at a time; sampling includes texts and pictures. */
+/** The size of the questions of one call at a time; sampling includes texts and pictures. */
 export const QUESTION_BYTES = 1024 * 1024;
 /** How long a modern client may take to return with the answers. */
 export const REQUEST_STATE_MS = 1_800_000;
 
-/** The one field in a question's form. */
 const FIELD = "answer";
 
-/** A question as the protocol asks it: the parameters of `elicitation/create` (2026-07-28 `client/elicitation`). */
-export function elicitationOf({ text, answerType, default: otherwise }: Question): JsonObject {
-  const field: JsonObject = { ...schemaOf(answerType), title: "Answer" };
-  if (otherwise !== undefined && fitsQuestion(otherwise, answerType)) field["default"] = otherwise;
+/** A question as the parameters of `elicitation/create` (2026-07-28 `client/elicitation`). */
+export function toElicitation({ text, answerType, default: preset }: Question): JsonObject {
+  const field: JsonObject = { ...answerSchema(answerType), title: "Answer" };
+  if (preset !== undefined && fitsQuestion(preset, answerType)) field["default"] = preset;
   return {
     mode: "form",
     message: text,
@@ -20,25 +19,23 @@ export function elicitationOf({ text, answerType, default: otherwise }: Question
   };
 }
 
-/** A question as an input request, under its key. */
 export function inputRequestsOf(
   question: Question,
 ): Record<string, { method: "elicitation/create"; params: JsonObject }> {
-  return { [questionKey(question)]: { method: "elicitation/create", params: elicitationOf(question) } };
+  return { [questionKey(question)]: { method: "elicitation/create", params: toElicitation(question) } };
 }
 
 /**
- * The key under which the question travels, so that its answer can be read wherever it comes back: its id, which has no
+ * The key under which the question is sent, so that its answer can be read wherever it returns: its id, which has no
  * dots, and the type of its answer.
  */
 export function questionKey({ id, answerType }: Pick<Question, "id" | "answerType">): string {
   const options = answerType.type === "select" ? JSON.stringify(answerType.options) : "";
-  // Too many options to carry are left to the tool to check.
+  // With too many options to include, the tool checks the answer.
   const kind = options.length > KEY_OPTIONS_UNITS_MAX ? "text" : `${answerType.type}${options}`;
   return `${KEY_PREFIX}${id}.${kind}`;
 }
 
-/** Undefined for the key of any other request. */
 export function readQuestionKey(key: string): Pick<Question, "id" | "answerType"> | undefined {
   if (!key.startsWith(KEY_PREFIX)) return undefined;
   const [, id, type, options] = /^([^.]+)\.(boolean|text|select)(\[[^]*\])?$/.exec(key.slice(KEY_PREFIX.length)) ?? [];
@@ -51,7 +48,7 @@ export function readQuestionKey(key: string): Pick<Question, "id" | "answerType"
 const KEY_PREFIX = "question.";
 const KEY_OPTIONS_UNITS_MAX = 2_000;
 
-/** The answer of a client that accepts the default of `elicitationOf` a question; undefined if there is none. */
+/** The answer of a client that accepts the default in an elicitation; undefined without a default. */
 export function defaultAnswer({ requestedSchema }: JsonObject): JsonObject | undefined {
   const properties = isObject(requestedSchema) ? requestedSchema["properties"] : undefined;
   const field = isObject(properties) ? properties[FIELD] : undefined;
@@ -59,12 +56,12 @@ export function defaultAnswer({ requestedSchema }: JsonObject): JsonObject | und
   return value === undefined ? undefined : { action: "accept", content: { [FIELD]: value } };
 }
 
-/** The result of asking. `none`: nothing that answers the question, so it must be asked again. */
+/** The result of asking. `none`: no valid answer, so the question must be asked again. */
 export type QuestionAnswer =
   | { readonly kind: "given"; readonly value: Json }
   | { readonly kind: "declined" | "cancelled" | "none" };
 
-/** Reads a client's answer to `elicitationOf` the question. */
+/** Reads a client's answer to the question. */
 export function readAnswer(result: unknown, { answerType }: Pick<Question, "answerType">): QuestionAnswer {
   if (!isObject(result)) return { kind: "none" };
   if (result["action"] === "decline") return { kind: "declined" };
@@ -75,14 +72,13 @@ export function readAnswer(result: unknown, { answerType }: Pick<Question, "answ
     : { kind: "none" };
 }
 
-/** True when the question allows the value as an answer. */
 export function fitsQuestion(value: unknown, answerType: AnswerType): boolean {
   if (answerType.type === "boolean") return typeof value === "boolean";
   if (typeof value !== "string") return false;
   return answerType.type === "text" || answerType.options.includes(value);
 }
 
-function schemaOf(answerType: AnswerType): JsonObject {
+function answerSchema(answerType: AnswerType): JsonObject {
   if (answerType.type === "select") return { type: "string", enum: [...answerType.options] };
   return { type: answerType.type === "boolean" ? "boolean" : "string" };
 }

@@ -8,7 +8,7 @@ import { defaultAnswer, readQuestionKey } from "./question.ts";
 export type RetryLimits = Pick<Limits, "retries">;
 
 const bounds = fixed({
-  /** The longest delay before the first retry; it doubles with each further one. */
+  /** The maximum delay before the first retry; it doubles with each further one. */
   retryMs: 200,
 });
 
@@ -20,7 +20,6 @@ export interface Attempts<R, Options extends AttemptOptions> {
   readonly questionsOf: (result: R) => Requests | undefined;
 }
 
-/** The options of a call that matter here. */
 export interface AttemptOptions {
   readonly signal?: CancelSignal | undefined;
   readonly answers?: JsonObject | undefined;
@@ -42,7 +41,7 @@ export interface RetriedCall<Options extends AttemptOptions> {
     readonly annotations?: { readonly destructiveHint?: boolean; readonly idempotentHint?: boolean };
   };
   readonly options: Options;
-  /** On the process's clock (`performance.now`): no try begins after it. */
+  /** By the process's monotonic clock (`performance.now`): no attempt begins after it. */
   readonly deadlineAt: number;
   readonly limits: RetryLimits;
 }
@@ -50,13 +49,13 @@ export interface RetriedCall<Options extends AttemptOptions> {
 export interface FinalResult<R> {
   readonly result: R;
   readonly retries: number;
-  /** Replaces the result: the answers that a caller that cannot be asked would have to send, as a sentence. */
+  /** Replaces the result: a sentence with the answers that a caller that cannot be asked would have to send. */
   readonly needs?: string;
 }
 
 /**
- * Continues after a result that is not final: retries a transient error (P5), and answers a question with its default
- * if nobody can be asked (P4). Any other result is final.
+ * Continues after a result that is not final: retries after a transient error (P5), and answers a question with its
+ * default if the client cannot be asked (P4). Any other result is final.
  */
 export async function retryUntilFinal<R, Options extends AttemptOptions>(
   first: R,
@@ -70,11 +69,11 @@ export async function retryUntilFinal<R, Options extends AttemptOptions>(
   let result = first;
   let retries = 0;
   for (let rounds = 0; ;) {
-    const asked = unanswerable(attempts.questionsOf(result), options);
-    const failure = asked ? undefined : attempts.transientOf(result);
-    if (asked) {
-      const defaults = ++rounds <= QUESTION_ROUNDS_MAX ? defaultsOf(asked) : undefined;
-      if (!defaults) return { result, retries, needs: sayNeeds(contract.name, asked) };
+    const questions = unanswerable(attempts.questionsOf(result), options);
+    const failure = questions ? undefined : attempts.transientOf(result);
+    if (questions) {
+      const defaults = ++rounds <= QUESTION_ROUNDS_MAX ? defaultAnswers(questions) : undefined;
+      if (!defaults) return { result, retries, needs: describeNeeds(contract.name, questions) };
       answers = joinAnswers(answers, defaults);
     } else {
       if (failure === undefined || retries >= retriesMax) return { result, retries };
@@ -82,7 +81,7 @@ export async function retryUntilFinal<R, Options extends AttemptOptions>(
       const waitMs = Math.random() * bounds.retryMs * 2 ** retries;
       if (performance.now() + waitMs >= deadlineAt) return { result, retries };
       retries += 1;
-      tell(options, contract.name, failure, `${retries} of ${retriesMax}`, waitMs);
+      logRetry(options, contract.name, failure, `${retries} of ${retriesMax}`, waitMs);
       await pause(waitMs, options.signal);
     }
     if (options.signal?.aborted) return { result, retries };
@@ -99,28 +98,28 @@ function mayRepeat({ annotations }: RetriedCall<AttemptOptions>["contract"]): bo
   return annotations?.destructiveHint !== true || annotations.idempotentHint === true;
 }
 
-type Asked = readonly [key: string, request: Request][];
+type Questions = readonly [key: string, request: Request][];
 
-/** The questions that this caller cannot be asked; undefined if there are none, or if a function made them itself. */
-function unanswerable(requests: Requests | undefined, { client }: AttemptOptions): Asked | undefined {
-  if (!requests || takesForms(client?.capabilities["elicitation"])) return undefined;
-  const asked = Object.entries(requests);
-  return asked.every(([key]) => readQuestionKey(key)) ? asked : undefined;
+/** The questions that this caller cannot be asked; undefined if there are none, or if a function asks them itself. */
+function unanswerable(requests: Requests | undefined, { client }: AttemptOptions): Questions | undefined {
+  if (!requests || supportsForms(client?.capabilities["elicitation"])) return undefined;
+  const questions = Object.entries(requests);
+  return questions.every(([key]) => readQuestionKey(key)) ? questions : undefined;
 }
 
-/** An elicitation capability without modes means forms, as it did before there were modes. */
-function takesForms(elicitation: unknown): boolean {
+/** As before modes were added, an elicitation capability without modes means forms. */
+function supportsForms(elicitation: unknown): boolean {
   return isObject(elicitation) && (isObject(elicitation["form"]) || elicitation["url"] === undefined);
 }
 
-function defaultsOf(asked: Asked): JsonObject | undefined {
-  const answers = asked.map(([key, { params }]) => [key, defaultAnswer(params)] as const);
+function defaultAnswers(questions: Questions): JsonObject | undefined {
+  const answers = questions.map(([key, { params }]) => [key, defaultAnswer(params)] as const);
   const missing = answers.some(([, answer]) => !answer);
   return missing ? undefined : (Object.fromEntries(answers) as JsonObject);
 }
 
-function sayNeeds(tool: string, asked: Asked): string {
-  const said = asked.map(([key, { params }]) => {
+function describeNeeds(tool: string, questions: Questions): string {
+  const descriptions = questions.map(([key, { params }]) => {
     const { id, answerType } = readQuestionKey(key)!;
     const kind =
       answerType.type === "select"
@@ -130,10 +129,10 @@ function sayNeeds(tool: string, asked: Asked): string {
           : "a string";
     return `${JSON.stringify(params["message"])} ("${id}": ${kind})`;
   });
-  return `The tool "${tool}" needs an answer, and this client cannot be asked: ${said.join("; ")}`;
+  return `The tool "${tool}" needs an answer, and this client cannot be asked: ${descriptions.join("; ")}`;
 }
 
-function tell({ onLog }: AttemptOptions, tool: string, failure: string, which: string, waitMs: number): void {
+function logRetry({ onLog }: AttemptOptions, tool: string, failure: string, which: string, waitMs: number): void {
   const message = `The tool "${tool}" failed temporarily and is called again in ${Math.round(waitMs)} ms (${which}): ${failure}`;
   onLog?.({ level: "notice", message });
 }

@@ -10,13 +10,13 @@ export interface Unwrappable {
 }
 
 /**
- * The outcome in a tool's result, if its content is exactly one block of text that is an envelope (P1); undefined if
- * the result counts as it is. A result marked as an error stays one, whatever its envelope says: a success in it is
- * dropped, and `warn` is told (P2).
+ * The outcome in a tool's result, if its content is exactly one text block that is an envelope (P1); undefined if the
+ * result is used as it is. A result marked as an error stays one, whatever its envelope says: a success in it is
+ * dropped, and `warn` is called (P2).
  */
 export function unwrapResult(result: Unwrappable, warn: (message: string) => void): Outcome | undefined {
   const [block, ...others] = result.content;
-  // A tool that returned structured content has spoken the protocol's own language.
+  // A tool that returned structured content uses the protocol's own form.
   if (!block || others.length > 0 || result.structuredContent !== undefined) return undefined;
   if (block["type"] !== "text" || typeof block["text"] !== "string") return undefined;
   const outcome = parseEnvelope(block["text"]);

@@ -11,16 +11,16 @@ export interface Interpreter {
   readonly args: readonly string[];
 }
 
-/** Where scripts find programs by name. */
+/** The folders in which scripts find programs by name. */
 export const SCRIPT_PATH = "/usr/bin:/bin:/usr/local/bin";
 
 export const SH: Interpreter = { file: "/bin/sh", args: [] };
 
-/** Reads the first line of a script as the kernel and `env` do; a text is the reason why no call can run the script. */
+/** Parses the first line of a script as the kernel and `env` do; a string is the reason why it cannot be run. */
 export function readInterpreter(script: string): Interpreter | string {
   const line = firstLine(script);
   if (!line.startsWith("#!")) return SH;
-  // The kernel reads no more of it.
+  // The kernel reads no more than this.
   if (line.length > LINE_LENGTH_MAX)
     return `has more than ${LINE_LENGTH_MAX} characters; name the interpreter by a link`;
   const [, path = "", argument = ""] = /^#![ \t]*([^ \t]*)[ \t]*(.*?)[ \t]*$/.exec(line)!;
@@ -29,26 +29,26 @@ export function readInterpreter(script: string): Interpreter | string {
     return `needs the whole path of its interpreter; write "#!/usr/bin/env ${posix.basename(path)}"`;
   if (/[ \t]/.test(argument) && !PERL.test(path)) {
     const rest = SHELL.test(path) ? `, or "set ${argument}" below it` : "";
-    const cure = `write "#!/usr/bin/env -S ${posix.basename(path)} ${argument}"${rest}`;
-    return `gives "${argument}" to ${path} as one argument, as Linux does; ${cure}`;
+    const fix = `write "#!/usr/bin/env -S ${posix.basename(path)} ${argument}"${rest}`;
+    return `gives "${argument}" to ${path} as one argument, as Linux does; ${fix}`;
   }
   return interpreter(path, argument === "" ? [] : [argument]);
 }
 
 /** The problem of a script that no call can run. */
 export function interpreterProblem(file: string, script: string): Problem | undefined {
-  const read = readInterpreter(script);
-  if (typeof read !== "string") return undefined;
+  const parsed = readInterpreter(script);
+  if (typeof parsed !== "string") return undefined;
   const line = firstLine(script);
   const place = { file, line: 1, column: 1, frame: codeFrame(line, 1, 1, line.length) };
-  return { code: "bad-interpreter", message: `The first line ${read}`, severity: "error", ...place };
+  return { code: "bad-interpreter", message: `The first line ${parsed}`, severity: "error", ...place };
 }
 
 const LINE_LENGTH_MAX = 255;
-/** It splits the argument itself. */
+/** Perl splits the argument itself. */
 const PERL = /\/perl[\d.]*$/;
 const SHELL = /\/(?:ba|da|k|mk|z)?sh$/;
-/** Its compiler reserves more than the limit of address space, which stays the same for all interpreters. */
+/** Its compiler reserves more address space than the limit, which is the same for all interpreters. */
 const NODE = /\/node(?:js)?$/;
 /** Options that would take the script's path as their value, or not run it. */
 const TAKES_VALUE = /^[-+][a-zA-Z]*[cosO]/;
@@ -61,11 +61,11 @@ function firstLine(script: string): string {
 function readEnv(argument: string): Interpreter | string {
   const split = /^(?:-S|--split-string=)(.*)$/.exec(argument)?.[1];
   if (split === undefined && /[ \t]/.test(argument) && !argument.startsWith("-"))
-    return `asks env for one program named "${argument}"; write "#!/usr/bin/env -S ${argument}"`;
+    return `makes env look for one program named "${argument}"; write "#!/usr/bin/env -S ${argument}"`;
   const words = split === undefined ? [argument] : splitWords(split);
   const [name = "", ...args] = words ?? [];
   if (!words || name.startsWith("-") || name.includes("="))
-    return "may only give env an interpreter and its options, without variables, escapes and comments; put these into the script";
+    return "can only pass env an interpreter and its options, without variables, escapes and comments; put these into the script";
   return interpreter(name, args);
 }
 
@@ -92,14 +92,14 @@ function interpreter(name: string, args: readonly string[]): Interpreter | strin
   return { file, args };
 }
 
-/** Not all systems have what is in /bin in /usr/bin as well. */
+/** On some systems, programs of /bin are not in /usr/bin. */
 function candidates(name: string): string[] {
   if (!name.includes("/")) return SCRIPT_PATH.split(":").map((folder) => `${folder}/${name}`);
   const other = /^(?:\/usr)?(\/bin\/.*)$/.exec(name)?.[1];
   return [name, ...(other === undefined ? [] : [name === other ? `/usr${other}` : other])];
 }
 
-/** True if the program also exists in the sandbox: a link in a system folder may point outside of those folders. */
+/** True if the program also exists in the sandbox: a link in a system folder may lead out of those folders. */
 function isProgram(file: string): boolean {
   try {
     if (posix.normalize(file) !== file || !isInSystemFolder(file)) return false;
@@ -111,8 +111,8 @@ function isProgram(file: string): boolean {
   }
 }
 
-const USUAL = ["sh", "bash", "dash", "zsh", "ksh", "python3", "perl", "ruby", "awk"];
+const COMMON_INTERPRETERS = ["sh", "bash", "dash", "zsh", "ksh", "python3", "perl", "ruby", "awk"];
 
 function installed(): string {
-  return `installed are ${USUAL.filter((name) => candidates(name).some(isProgram)).join(", ")}`;
+  return `installed are ${COMMON_INTERPRETERS.filter((name) => candidates(name).some(isProgram)).join(", ")}`;
 }

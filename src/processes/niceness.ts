@@ -1,31 +1,29 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { getPriority, setPriority } from "node:os";
 
-/** The service itself may be started with a niceness; everything here is relative to it. */
+/** The service itself may be started with a niceness; all others are relative to it. */
 export const OWN_NICENESS = getPriority();
 export const HIGHEST_NICENESS = 19;
 
 /**
- * Lets a process with a session of its own, and all its threads, give way to others where processor time is short:
- * `niceness` from 0 (no more than the service itself) to 19. Only a preference: returns true if the system accepted it.
+ * Lowers the CPU priority of a process that leads a session, and of all its threads: `niceness` from 0 (the priority of
+ * the service itself) to 19. Best effort: returns true if the system accepted it.
  */
 export function setNiceness(pid: number, niceness: number): boolean {
-  const counted = Math.min(OWN_NICENESS + niceness, HIGHEST_NICENESS);
+  const absolute = Math.min(OWN_NICENESS + niceness, HIGHEST_NICENESS);
   try {
     if (process.platform !== "linux") {
-      setPriority(pid, counted);
+      setPriority(pid, absolute);
       return true;
     }
-    for (const thread of readdirSync(`/proc/${pid}/task`)) setPriority(Number(thread), counted);
+    for (const thread of readdirSync(`/proc/${pid}/task`)) setPriority(Number(thread), absolute);
   } catch {
     return false;
   }
   return setSessionNiceness(pid, niceness);
 }
 
-/**
- * True if neither the process nor any of its threads, where they can be told apart, gives way more than the service.
- */
+/** True if neither the process nor any of its threads has a lower priority than the service. */
 export function hasOwnNiceness(pid: number): boolean {
   try {
     const threads = process.platform === "linux" ? readdirSync(`/proc/${pid}/task`) : [pid];
@@ -36,17 +34,17 @@ export function hasOwnNiceness(pid: number): boolean {
 }
 
 /**
- * As `setNiceness`, as far as `setNiceness(pid, 0)` can undo it: for sessions any user may, for threads only privileged ones.
+ * Like `setNiceness`, but only as far as `setNiceness(pid, 0)` can undo it: any user can for sessions, only privileged
+ * ones for threads.
  */
 export function setRevocableNiceness(pid: number, niceness: number): void {
-  if (mayRevoke()) setNiceness(pid, niceness);
+  if (canRaisePriority()) setNiceness(pid, niceness);
   else if (process.platform === "linux") setSessionNiceness(pid, niceness);
 }
 
 /**
- * Where the kernel distributes time by session (`sched(7)`, autogroups), a niceness counts only within its session, and
- * this sets how far a whole session gives way. Unlike a niceness, it can be undone. False: the system must be told
- * again.
+ * Where the kernel distributes CPU time by session (`sched(7)`, autogroups), a niceness counts only within its session,
+ * and this sets the priority of the whole session. Unlike a niceness, it can be undone. False if it has to be repeated.
  */
 function setSessionNiceness(pid: number, niceness: number): boolean {
   const file = `/proc/${pid}/autogroup`;
@@ -55,7 +53,7 @@ function setSessionNiceness(pid: number, niceness: number): boolean {
     if (Number(readFileSync(file, "latin1").split(" ").at(-1)) !== niceness) writeFileSync(file, String(niceness));
     return true;
   } catch (error) {
-    // It is busy for a tenth of a second after each change; where there is no such file there is nothing to do.
+    // It is busy for 100 ms after each change; without such a file there is nothing to do.
     return (error as NodeJS.ErrnoException).code !== "EAGAIN";
   }
 }
@@ -64,7 +62,7 @@ function setSessionNiceness(pid: number, niceness: number): boolean {
 const SYS_NICE = 1n << 23n;
 let isPrivileged: boolean | undefined;
 
-function mayRevoke(): boolean {
+function canRaisePriority(): boolean {
   isPrivileged ??= process.platform === "linux" && (capabilities() & SYS_NICE) !== 0n;
   return isPrivileged;
 }
@@ -79,57 +77,57 @@ function capabilities(): bigint {
 }
 
 /**
- * A process that leads a session and does one job after the other, each at low priority for a while: where Linux
- * distributes time by session, everyone else comes first. On a machine that is always busy such a job would hardly ever
- * end, so after that it takes its share. An unprivileged user can set this for a session only, not for a process.
+ * Priority of a process that leads a session and runs one job after the other, each at low priority at first: where
+ * Linux distributes CPU time by session, all other sessions come first. On a busy machine such a job would hardly ever
+ * end, so its priority is raised after a while. Unprivileged users can do this for a session only, not for a process.
  */
 export class SessionNiceness {
   readonly #pid: () => number | undefined;
   readonly #niceness: number;
   readonly #forMs: number;
-  readonly #otherwise: number;
-  #givesWay = false;
-  #insisting: NodeJS.Timeout | undefined;
-  #lowering: NodeJS.Timeout | undefined;
+  readonly #laterNiceness: number;
+  #isLowered = false;
+  #raiseTimer: NodeJS.Timeout | undefined;
+  #lowerTimer: NodeJS.Timeout | undefined;
 
   /**
-   * `pid` returns undefined where the process does not run; it gives way by `niceness` (0 to 19) for `forMs` of each
-   * job, and by `otherwise` from then on.
+   * `pid` returns undefined if the process is not running. Its niceness is `niceness` (0 to 19) for the first `forMs`
+   * of each job, and `otherwise` after that.
    */
-  constructor(pid: () => number | undefined, { niceness, forMs, otherwise }: SessionNicenessOptions) {
+  constructor(pid: () => number | undefined, { niceness, forMs, otherwise: laterNiceness }: SessionNicenessOptions) {
     this.#pid = pid;
     this.#niceness = niceness;
     this.#forMs = forMs;
-    this.#otherwise = otherwise;
+    this.#laterNiceness = laterNiceness;
   }
 
   /** A job begins. */
   begin(): void {
     this.lower();
-    clearTimeout(this.#insisting);
-    this.#insisting = setTimeout(() => this.#insist(), this.#forMs);
+    clearTimeout(this.#raiseTimer);
+    this.#raiseTimer = setTimeout(() => this.#raise(), this.#forMs);
   }
 
-  /** Must also be called when the process starts after its job began. */
+  /** Must also be called if the process starts after its job began. */
   lower(): void {
     const pid = this.#pid();
-    clearTimeout(this.#lowering);
-    if (pid === undefined || this.#givesWay) return;
-    this.#givesWay = setSessionNiceness(pid, this.#niceness);
-    if (!this.#givesWay) this.#lowering = setTimeout(() => this.lower(), AGAIN_MS);
+    clearTimeout(this.#lowerTimer);
+    if (pid === undefined || this.#isLowered) return;
+    this.#isLowered = setSessionNiceness(pid, this.#niceness);
+    if (!this.#isLowered) this.#lowerTimer = setTimeout(() => this.lower(), RETRY_MS);
   }
 
-  /** The job is over. The next one begins at low priority. */
+  /** Ends the job. The next one begins at low priority. */
   end(): void {
-    clearTimeout(this.#lowering);
-    clearTimeout(this.#insisting);
+    clearTimeout(this.#lowerTimer);
+    clearTimeout(this.#raiseTimer);
   }
 
-  #insist(): void {
+  #raise(): void {
     const pid = this.#pid();
-    clearTimeout(this.#lowering);
-    if (pid !== undefined && this.#givesWay) this.#givesWay = !setSessionNiceness(pid, this.#otherwise);
-    if (pid === undefined || this.#givesWay) this.#insisting = setTimeout(() => this.#insist(), AGAIN_MS);
+    clearTimeout(this.#lowerTimer);
+    if (pid !== undefined && this.#isLowered) this.#isLowered = !setSessionNiceness(pid, this.#laterNiceness);
+    if (pid === undefined || this.#isLowered) this.#raiseTimer = setTimeout(() => this.#raise(), RETRY_MS);
   }
 }
 
@@ -139,5 +137,5 @@ interface SessionNicenessOptions {
   readonly otherwise: number;
 }
 
-/** The system may refuse a second change within a tenth of a second. */
-const AGAIN_MS = 150;
+/** The system may refuse a second change within 100 ms. */
+const RETRY_MS = 150;

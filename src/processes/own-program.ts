@@ -3,15 +3,15 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { packageRoot } from "../config.ts";
 import type { Command } from "./process-group.ts";
-import { readOr } from "./process-tree.ts";
+import { readIfReadable } from "./process-tree.ts";
 import {
-  dataBesidesHeapMb,
+  nonHeapMb,
   findSandboxTools,
-  isVerdict,
-  librariesOf,
+  isConclusive,
+  findLibraries,
   nobodyForRoot,
   readOnly,
-  sandboxAdvice,
+  SANDBOX_HINT,
   sandboxCommand,
   type NoSandbox,
   type SandboxTools,
@@ -19,10 +19,10 @@ import {
 } from "./sandbox.ts";
 
 /**
- * A program of Berth's own that handles foreign input, and how it is started: in the sandbox, where it sees Berth's
- * code and the packages that it needs, and nothing else of the host. There is no trial beforehand: the first process
- * that starts finds out if the sandbox works on this machine, for all later ones in this process. Where it does not,
- * the program is a plain child process.
+ * A program of Berth's own that handles untrusted input, and how it is started: in the sandbox, where it sees Berth's
+ * code and the packages that it needs, and nothing else of the host. There is no trial beforehand: the first process to
+ * start shows whether the sandbox works on this machine, for all later ones of this process. If it does not, the
+ * program runs as a plain child process.
  */
 export class OwnProgram {
   readonly #parts: OwnProgramParts;
@@ -33,7 +33,7 @@ export class OwnProgram {
   }
 
   async command(
-    { memoryMb, options, env, sees = [] }: OwnProgramStart,
+    { memoryMb, options, env, sees = [] }: OwnProgramOptions,
     mode: Confinement,
   ): Promise<OwnCommand | NoSandbox> {
     const argv = [...options, this.#parts.program];
@@ -42,70 +42,71 @@ export class OwnProgram {
       ...(reason !== undefined && { reason }),
     });
     if (mode === "trusted") return trusted();
-    let found: Machine | NoSandbox;
+    let machine: Machine | NoSandbox;
     try {
-      found = await (this.#machine ??= look(this.#parts));
+      machine = await (this.#machine ??= inspectMachine(this.#parts));
     } catch (error) {
       this.#machine = undefined;
       return { reason: `the sandbox cannot be tried for now (${(error as Error).message.split("\n")[0]})` };
     }
-    if ("reason" in found) return mode === "auto" ? trusted(found.reason) : found;
-    const [way] = found.ways;
-    if (!way) {
-      const reason = `${this.#parts.name} does not start in the sandbox here (${found.problem}): ${sandboxAdvice}`;
+    if ("reason" in machine) return mode === "auto" ? trusted(machine.reason) : machine;
+    const [variant] = machine.ways;
+    if (!variant) {
+      const reason = `${this.#parts.name} does not start in the sandbox here (${machine.problem}): ${SANDBOX_HINT}`;
       return mode === "auto" ? trusted(reason) : { reason };
     }
-    const command = sandboxCommand(found.tools, {
+    const command = sandboxCommand(machine.tools, {
       limits: [`--data=${memoryMb * MEGABYTE}`, `--nofile=${OPEN_FILES}`, "--core=0"],
-      sees: [...found.sees, ...sees],
+      sees: [...machine.sees, ...sees],
       env,
       folder: packageRoot,
       argv: [NODE_INSIDE, ...argv],
       sockets: this.#parts.startsPrograms ? "local" : "none",
-      ...way,
+      ...variant,
     });
-    return { command, way };
+    return { command, way: variant };
   }
 
-  /** The program has begun to work in the sandbox: from now on no failure is blamed on the sandbox. */
-  async works(way: Way): Promise<void> {
-    const found = await this.#machine;
-    if (!found || "reason" in found) return;
-    found.ways = [way];
-    found.works = true;
+  /** Reports that the program works in the sandbox: from now on, no failure is attributed to the sandbox. */
+  async works(variant: Way): Promise<void> {
+    const machine = await this.#machine;
+    if (!machine || "reason" in machine) return;
+    machine.ways = [variant];
+    machine.works = true;
   }
 
-  /** The program never began to work. Returns true if that rules out this way to start it; there may be another. */
-  async refused(way: Way, { exitCode, said }: { exitCode: number | null; said: string }): Promise<boolean> {
-    const found = await this.#machine;
-    if (!found || "reason" in found || found.works || !isVerdict({ code: exitCode, said })) return false;
-    found.problem = said || `exit code ${exitCode}`;
-    found.ways = found.ways.filter((each) => each !== way);
+  /** Reports that the program never started to work. Returns true if that rules out this variant. */
+  async refused(variant: Way, { exitCode, said: stderr }: { exitCode: number | null; said: string }): Promise<boolean> {
+    const machine = await this.#machine;
+    if (!machine || "reason" in machine || machine.works || !isConclusive({ code: exitCode, stderr: stderr }))
+      return false;
+    machine.problem = stderr || `exit code ${exitCode}`;
+    machine.ways = machine.ways.filter((each) => each !== variant);
     return true;
   }
 }
 
 export interface OwnProgramParts {
-  /** Its name at the beginning of a sentence. */
+  /** Its name, as the beginning of a sentence. */
   readonly name: string;
   /** Its file. */
   readonly program: string;
-  /** The packages that it imports, by name; their dependencies follow. */
+  /** The packages that it imports, by name; their dependencies are added. */
   readonly packages: readonly string[];
-  /** More of Berth's files that it sees, relative to the installation. */
+  /** Further files of Berth that it sees, relative to the installation. */
   readonly files: readonly string[];
-  /** The compiler does so for its bundler. */
+  /** The compiler starts its bundler. */
   readonly startsPrograms?: boolean;
 }
 
-export interface OwnProgramStart {
-  /** The memory of each process in all. */
+export interface OwnProgramOptions {
+  /** Memory limit of each process, including its heap. */
   readonly memoryMb: number;
-  /** Options of Node. */
+  /** Node options. */
   readonly options: readonly string[];
-  /** No variable of the service reaches it: those could name secrets. */
+  /** No variable of the service is passed on: they may contain secrets. */
   readonly env: Readonly<Record<string, string>>;
-  /** Further things that it sees, as arguments of `bwrap`. */
+  /** Further arguments of `bwrap` that make things visible. */
   readonly sees?: readonly string[];
 }
 
@@ -113,27 +114,27 @@ export interface OwnCommand {
   readonly command: Command;
   /** Undefined outside the sandbox. */
   readonly way?: Way;
-  /** The reason why it runs outside the sandbox. */
+  /** Why it runs outside the sandbox. */
   readonly reason?: string;
 }
 
-/** `auto`: in the sandbox wherever that works. */
+/** `auto`: in the sandbox if that works. */
 export type Confinement = "auto" | "sandboxed" | "trusted";
 
-/** Follows the isolation of guests: own programs get no access to the host that their sandbox can deny them. */
+/** Follows the isolation of guests: Berth's own programs get no access to the host that their sandbox can deny. */
 export function confinementBy(guests: Confinement): Confinement {
   return guests === "sandboxed" ? "sandboxed" : "auto";
 }
 
-/** The user outside the sandbox, when not the service's own. */
+/** The user outside the sandbox, if not the service's own. */
 export interface Way {
   readonly user?: User;
 }
 
-/** The program of Node, inside. */
+/** The path of the Node binary inside the sandbox. */
 export const NODE_INSIDE = "/sbx/node";
-/** The memory that each process may have besides its heap. */
-export const BESIDES_HEAP_MB = dataBesidesHeapMb(Number(process.versions.node.split(".")[0]));
+/** The memory that each process may have in addition to its heap. */
+export const BESIDES_HEAP_MB = nonHeapMb(Number(process.versions.node.split(".")[0]));
 const MEGABYTE = 1024 * 1024;
 const OPEN_FILES = 256;
 const codeFolder = fileURLToPath(new URL("../", import.meta.url));
@@ -141,32 +142,32 @@ const codeFolder = fileURLToPath(new URL("../", import.meta.url));
 interface Machine {
   readonly tools: SandboxTools;
   readonly sees: readonly string[];
-  /** The ways that may work; the first is tried next. */
+  /** The variants that may work; the first is tried next. */
   ways: readonly Way[];
   works: boolean;
   problem: string;
 }
 
-async function look({ packages, files }: OwnProgramParts): Promise<Machine | NoSandbox> {
+async function inspectMachine({ packages, files }: OwnProgramParts): Promise<Machine | NoSandbox> {
   const tools = findSandboxTools();
   if ("reason" in tools) return tools;
-  const libraries = librariesOf(process.execPath);
+  const libraries = findLibraries(process.execPath);
   const { folders, links } = packageFolders(packageRoot, packages);
-  const own = ["package.json", ...files].map((file) => join(packageRoot, file));
-  // Paths are the same inside, since packages find each other by them.
+  const ownFiles = ["package.json", ...files].map((file) => join(packageRoot, file));
+  // Paths are the same inside, since packages find each other by path.
   const sees = [
     ...readOnly(process.execPath, NODE_INSIDE),
-    ...[...(await libraries), codeFolder, ...own, ...folders].flatMap((path) => readOnly(path)),
+    ...[...(await libraries), codeFolder, ...ownFiles, ...folders].flatMap((path) => readOnly(path)),
     ...[...links].flatMap(([path, target]) => ["--symlink", target, path]),
   ];
   const nobody = nobodyForRoot();
-  // Nobody cannot read what stands in root's home.
+  // The user nobody cannot read files in root's home.
   return { tools, sees, ways: nobody ? [{ user: nobody }, {}] : [{}], works: false, problem: "" };
 }
 
 interface PackageFolders {
   readonly folders: readonly string[];
-  /** The path where a package is found → where it really is, if elsewhere. */
+  /** From the path where a package is found to its real path, if that differs. */
   readonly links: ReadonlyMap<string, string>;
 }
 
@@ -174,16 +175,16 @@ interface PackageFolders {
 function packageFolders(root: string, names: readonly string[]): PackageFolders {
   const folders = new Set<string>();
   const links = new Map<string, string>();
-  const known = new Set<string>();
-  const wanted = names.map((name) => ({ name, from: root }));
-  for (const { name, from } of wanted) {
-    const found = findPackage(name, from);
-    if (!found || known.has(found.path)) continue;
-    const { path, realPath, needs } = found;
-    known.add(path);
+  const visited = new Set<string>();
+  const queue = names.map((name) => ({ name, from: root }));
+  for (const { name, from } of queue) {
+    const installed = findPackage(name, from);
+    if (!installed || visited.has(installed.path)) continue;
+    const { path, realPath, needs: dependencies } = installed;
+    visited.add(path);
     if (path !== realPath && !isBelowAny(path, folders)) links.set(path, realPath);
     if (!isBelowAny(realPath, folders)) folders.add(realPath);
-    for (const needed of needs) wanted.push({ name: needed, from: realPath });
+    for (const dependency of dependencies) queue.push({ name: dependency, from: realPath });
   }
   return { folders: [...folders], links };
 }
@@ -194,21 +195,21 @@ interface InstalledPackage {
   readonly needs: readonly string[];
 }
 
-/** Resolves as Node does: in `node_modules` of each folder on the way up. */
+/** Resolves as Node does: in `node_modules` of each folder upwards. */
 function findPackage(name: string, from: string): InstalledPackage | undefined {
   for (let folder = from; ; folder = dirname(folder)) {
     const path = join(folder, "node_modules", name);
-    const text = readOr(join(path, "package.json"));
-    if (text !== "") return { path, realPath: realpathSync(path), needs: needsOf(name, text) };
+    const text = readIfReadable(join(path, "package.json"));
+    if (text !== "") return { path, realPath: realpathSync(path), needs: runtimeDependencies(name, text) };
     if (dirname(folder) === folder) return undefined;
   }
 }
 
-/** Leaves out types, which do nothing at run time, and bundler binaries of other machines. */
-function needsOf(name: string, manifest: string): string[] {
+/** Excludes types, which do nothing at run time, and bundler binaries of other platforms. */
+function runtimeDependencies(name: string, manifest: string): string[] {
   const { dependencies, peerDependencies } = JSON.parse(manifest) as Record<string, object | undefined>;
-  const needs = Object.keys({ ...dependencies, ...peerDependencies }).filter((need) => !need.startsWith("@types/"));
-  return name === "esbuild" ? [...needs, `@esbuild/${process.platform}-${process.arch}`] : needs;
+  const runtime = Object.keys({ ...dependencies, ...peerDependencies }).filter((need) => !need.startsWith("@types/"));
+  return name === "esbuild" ? [...runtime, `@esbuild/${process.platform}-${process.arch}`] : runtime;
 }
 
 function isBelowAny(path: string, folders: ReadonlySet<string>): boolean {

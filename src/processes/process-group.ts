@@ -4,8 +4,8 @@ import type { ExitStatus, Spawn, SpawnedProcess, SpawnRequest } from "./spawn/sp
 
 /**
  * This folder owns processes: starting and stopping them (here and in spawn/), what they see of the host (sandbox,
- * own-program), and how much processor time they get (niceness, quota/). It knows nothing of what they are for: guests,
- * scripts, compilers and upstreams.
+ * own-program), and how much CPU time they get (niceness, quota/). It does not know their purpose: guests, scripts,
+ * compilers or upstreams.
  */
 
 /** The command line to start, and its user. */
@@ -17,30 +17,30 @@ export interface Command {
   /** The user and group to become; only root may. */
   readonly uid?: number;
   readonly gid?: number;
-  /** How far it gives way to others from the beginning: 0 (not at all) to 19. */
+  /** The niceness from the start: 0 (the priority of the service) to 19 (the lowest). */
   readonly niceness?: number;
-  /** Likewise, until `setNiceness` says otherwise. */
+  /** The same, until `setNiceness` changes it. */
   readonly nicenessForNow?: number;
-  /** More arguments, for a program that reads them from descriptor 4, so that no process list shows them. */
+  /** Further arguments, for a program that reads them from descriptor 4, so that no process list shows them. */
   readonly hiddenArgs?: readonly string[];
   readonly given?: SpawnRequest["given"];
 }
 
 export interface Exit extends ExitStatus {
-  /** The reason why it never ran. */
+  /** Why it never ran. */
   readonly startError?: Error;
 }
 
-/** The longest wait for a pipe that others hold open after the process itself has gone. */
+/** The longest wait for pipes that other processes hold open after the process itself has exited. */
 const PIPES_CLOSE_MS = 200;
-/** The kernel ends guests before anything else when the machine runs out of memory. */
+/** When the machine runs out of memory, the kernel ends guests before anything else. */
 const OUT_OF_MEMORY_SCORE = 1000;
 
 /** One process as the leader of its own process group, from the request to start it to the end of the group. */
 export class ProcessGroup {
   readonly #listener: ProcessGroupListener;
   #started: SpawnedProcess | undefined;
-  #isUnwanted = false;
+  #isKilled = false;
 
   constructor(start: Spawn, command: Command, stdio: SpawnRequest["stdio"], listener: ProcessGroupListener) {
     this.#listener = listener;
@@ -56,45 +56,45 @@ export class ProcessGroup {
     return this.#started?.pid;
   }
 
-  /** Ends the process, and everything it started in its group, at once, or as soon as it has been started. */
+  /** Ends the process and everything it started in its group, immediately or as soon as it has started. */
   kill(): void {
-    this.#isUnwanted = true;
+    this.#isKilled = true;
     if (!this.#started) return;
     try {
       process.kill(-this.#started.pid, "SIGKILL");
     } catch {
-      // It has gone already.
+      // It has already ended.
     }
   }
 
   #begin(started: SpawnedProcess): void {
     this.#started = started;
-    for (const pipe of pipesOf(started)) pipe.on("error", ignore);
-    if (this.#isUnwanted) this.kill();
+    for (const pipe of openPipes(started)) pipe.on("error", ignore);
+    if (this.#isKilled) this.kill();
     else this.#listener.onStarted(started.pipes);
     void started.exited.then((exit) => this.#exited(started, exit));
   }
 
   #exited(started: SpawnedProcess, exit: ExitStatus): void {
     this.kill();
-    const pipes = pipesOf(started).filter((pipe) => !pipe.closed);
+    const pipes = openPipes(started).filter((pipe) => !pipe.closed);
     let open = pipes.length;
-    let isTold = false;
-    const tell = (): void => {
-      if (isTold) return;
-      isTold = true;
+    let isReported = false;
+    const report = (): void => {
+      if (isReported) return;
+      isReported = true;
       clearTimeout(timer);
       this.#listener.onEnded(exit);
     };
     const timer = setTimeout(() => {
       for (const pipe of pipes) pipe.destroy();
-      tell();
+      report();
     }, PIPES_CLOSE_MS);
-    if (open === 0) tell();
+    if (open === 0) report();
     for (const pipe of pipes) {
       pipe.once("close", () => {
         open -= 1;
-        if (open === 0) tell();
+        if (open === 0) report();
       });
       pipe.resume();
     }
@@ -102,27 +102,27 @@ export class ProcessGroup {
 }
 
 export interface ProcessGroupListener {
-  /** The pipes by descriptor. Called once, and never for a process that was to be ended before. */
+  /** The pipes by descriptor. Called once, and never for a process that was killed before it started. */
   onStarted(pipes: readonly (Duplex | undefined)[]): void;
-  /** Called once, when the process has ended and all that it wrote has been read, or when it could not be started. */
+  /** Called once, when the process has ended and all its output has been read, or when it could not be started. */
   onEnded(exit: Exit): void;
 }
 
-/** The signal that ended one of Berth's own programs; the sandbox reports a signal inside as a shell does. */
+/** The signal that ended one of Berth's own programs; the sandbox reports it by exit code, like a shell. */
 export function signalOf({ code, signal }: Pick<Exit, "code" | "signal">): string | undefined {
   if (signal || code === null || code <= 128) return signal ?? undefined;
   return Object.entries(constants.signals).find(([, number]) => number === code - 128)?.[0];
 }
 
-/** The signals that a program does not end itself with. */
+/** Signals that a program does not end itself with. */
 export const FROM_OUTSIDE: ReadonlySet<string> = new Set(["SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT"]);
 
-/** Judges by the end of stderr. */
+/** Decides by the tail of stderr. */
 export function saysOutOfMemory(stderr: string): boolean {
   return /out of memory|cannot allocate memory|Allocation failed|bad_alloc|invalid (?:array|table) size/i.test(stderr);
 }
 
-function pipesOf({ pipes }: SpawnedProcess): Duplex[] {
+function openPipes({ pipes }: SpawnedProcess): Duplex[] {
   return pipes.filter((pipe) => pipe !== undefined);
 }
 

@@ -6,9 +6,9 @@ import type { Command, Exit } from "./process-group.ts";
 import { seccompFilter, type ConfinedSockets } from "./seccomp.ts";
 
 /**
- * The sandbox for everything that handles foreign code or text: resource limits (`prlimit`), namespaces with nothing of
- * the host in them (`bwrap`) and a filter of system calls. Given the visible files, the limits and the program, it
- * words a command line; it starts nothing and knows no program. Having the tools is not enough: containers and
+ * The sandbox for everything that handles untrusted code or data: resource limits (`prlimit`), namespaces without
+ * anything of the host (`bwrap`), and a filter of system calls. From the visible files, the limits and the program, it
+ * builds a command line; it starts nothing and knows no program. Having the tools is not enough: containers and
  * distributions forbid namespaces in many ways, so users of the sandbox must try their own command first.
  */
 export interface SandboxTools {
@@ -16,26 +16,23 @@ export interface SandboxTools {
   readonly prlimit: string;
 }
 
-export interface Confined {
-  /**
-   * The visible parts of the host, as arguments of `bwrap`: `readOnly`, `systemFolders` and others. Nothing else
-   * exists.
-   */
+export interface SandboxOptions {
+  /** The visible parts of the host, as arguments of `bwrap` (`readOnly`, `systemFolders`). Nothing else exists. */
   readonly sees: readonly string[];
   /** Arguments of `prlimit`, which apply to each process. */
   readonly limits?: readonly string[];
   readonly env: Readonly<Record<string, string>>;
-  /** More variables, hidden from process lists; they are written to descriptor 4. */
+  /** Further variables, hidden from process lists by writing them to descriptor 4. */
   readonly hiddenEnv?: Readonly<Record<string, string>>;
-  /** The working folder, inside. */
+  /** The working folder inside the sandbox. */
   readonly folder: string;
-  /** The program, by its name inside, and its arguments. */
+  /** The program, by its path inside, and its arguments. */
   readonly argv: readonly string[];
-  /** The user outside, when not the service's own; only root can choose. */
+  /** The user outside the sandbox, if not the service's own; only root can choose. */
   readonly user?: User;
-  /** The sockets that it may have; by default none. */
+  /** The sockets that it may open; by default none. */
   readonly sockets?: ConfinedSockets;
-  /** It is started by a program that owns a network (`networkCommand`), and gets that one instead of an empty one. */
+  /** It is started by a program that owns a network (`networkCommand`), and shares that one instead of an empty one. */
   readonly sharesNetwork?: boolean;
 }
 
@@ -44,12 +41,12 @@ export interface User {
   readonly gid: number;
 }
 
-/** The reason why the sandbox does not work on this machine. */
+/** Why the sandbox does not work on this machine. */
 export interface NoSandbox {
   readonly reason: string;
 }
 
-/** Filters of system calls; set up once the rest of the sandbox stands. */
+/** System call filters; installed once the rest of the sandbox is set up. */
 const filters = {
   local: seccompFilter(process.arch, "local")?.toString("base64"),
   out: seccompFilter(process.arch, "out")?.toString("base64"),
@@ -57,31 +54,31 @@ const filters = {
   tcp: seccompFilter(process.arch, "tcp")?.toString("base64"),
   "local and tcp": seccompFilter(process.arch, "local and tcp")?.toString("base64"),
 };
-/** False on machines whose system call numbers are unknown: there the rest of the sandbox has to do. */
+/** False on machines whose system call numbers are unknown: the sandbox then works without a filter. */
 export const filtersSystemCalls = filters.none !== undefined;
-/** The descriptor after the pipes to the confined program. */
+/** The descriptor after the pipes of the confined program. */
 const FILTER_DESCRIPTOR = 5;
 const NOBODY: User = { uid: 65_534, gid: 65_534 };
-export const sandboxAdvice =
+export const SANDBOX_HINT =
   "install bubblewrap 0.8 or newer (node scripts/setup.mjs) and let this user create user namespaces";
 
 export function findSandboxTools(): SandboxTools | NoSandbox {
   if (process.platform !== "linux") return { reason: `the sandbox needs Linux, and this is ${process.platform}` };
   const bwrap = findProgram("bwrap");
-  if (!bwrap) return { reason: `bwrap is not installed: ${sandboxAdvice}` };
+  if (!bwrap) return { reason: `bwrap is not installed: ${SANDBOX_HINT}` };
   const prlimit = findProgram("prlimit");
   if (!prlimit) return { reason: "prlimit is not installed: install util-linux" };
   return { bwrap, prlimit };
 }
 
-export function sandboxCommand({ bwrap, prlimit }: SandboxTools, confined: Confined): Command {
+export function sandboxCommand({ bwrap, prlimit }: SandboxTools, confined: SandboxOptions): Command {
   const { sees, limits, env, hiddenEnv, folder, argv, user, sockets = "none", sharesNetwork = false } = confined;
   const filter = filters[sockets];
   const sandbox = [
     bwrap,
     ...namespaces,
     ...(sharesNetwork ? ["--share-net"] : []),
-    ...variables(env),
+    ...toSetenv(env),
     ...(hiddenEnv ? ["--args", "4"] : []),
     ...(filter ? ["--seccomp", String(FILTER_DESCRIPTOR)] : []),
     ...sees,
@@ -92,28 +89,28 @@ export function sandboxCommand({ bwrap, prlimit }: SandboxTools, confined: Confi
     "--",
     ...argv,
   ];
-  const [file, ...args] = limits ? [prlimit, ...limits.map(noHigherThanOwn), ...sandbox] : sandbox;
+  const [file, ...args] = limits ? [prlimit, ...limits.map(capAtOwnLimit), ...sandbox] : sandbox;
   return {
     file: file!,
     args,
     env: {},
     cwd: "/",
     ...user,
-    ...(hiddenEnv && { hiddenArgs: variables(hiddenEnv) }),
+    ...(hiddenEnv && { hiddenArgs: toSetenv(hiddenEnv) }),
     ...(filter && { given: { descriptor: FILTER_DESCRIPTOR, base64: filter } }),
   };
 }
 
 /**
- * Words the command line of a program of Berth's own that owns a network, in which it starts one that is confined. It is
- * confined as well, but for what that takes: no filter refuses it namespaces, and it is root of its own ones, with a
- * few of root's rights there. In them it may listen at every port, and say how long sockets may be.
+ * Builds the command line of a program of Berth's own that owns a network, in which it starts a confined one. It is
+ * confined as well, except for what that requires: no filter denies it namespaces, and it is root in its own ones with
+ * a few of root's capabilities. There it may listen on every port and set the size of socket buffers.
  */
 export function networkCommand(
   { bwrap, prlimit }: SandboxTools,
-  { sees, limits = [], argv, user }: Pick<Confined, "sees" | "limits" | "argv" | "user">,
+  { sees, limits = [], argv, user }: Pick<SandboxOptions, "sees" | "limits" | "argv" | "user">,
 ): Command {
-  const args = [...limits.map(noHigherThanOwn), bwrap, ...ownerNamespaces, ...sees, "--remount-ro", "/", "--", ...argv];
+  const args = [...limits.map(capAtOwnLimit), bwrap, ...ownerNamespaces, ...sees, "--remount-ro", "/", "--", ...argv];
   return { file: prlimit, args, env: {}, cwd: "/", ...user };
 }
 
@@ -127,43 +124,41 @@ const LIMIT_NAMES: Readonly<Record<string, string>> = {
   "--cpu": "Max cpu time",
 };
 
-/** Nobody may set a limit above their own hard limit, and a lower one confines as well. */
-export function noHigherThanOwn(option: string): string {
-  const [name = "", wanted] = option.split("=");
+/** No process may set a limit above its own hard limit, and a lower one confines as well. */
+export function capAtOwnLimit(option: string): string {
+  const [name = "", requested] = option.split("=");
   const label = LIMIT_NAMES[name];
   if (label === undefined) return option;
   const line = readFileSync("/proc/self/limits", "latin1")
     .split("\n")
     .find((each) => each.startsWith(label));
   const hard = Number(/(\d+|unlimited)\s*(?:bytes|files|processes|seconds)\s*$/.exec(line ?? "")?.[1]);
-  return Number.isNaN(hard) || hard >= Number(wanted) ? option : `${name}=${hard}`;
+  return Number.isNaN(hard) || hard >= Number(requested) ? option : `${name}=${hard}`;
 }
 
-/** V8's memory besides its heap: code, new space, buffers. Node 24 reserves writable room for code at its start. */
-export function dataBesidesHeapMb(nodeMajor: number): number {
+/** V8's memory other than its heap: code, new space, buffers. Node 24 reserves writable code memory at its start. */
+export function nonHeapMb(nodeMajor: number): number {
   return nodeMajor < 23 ? 448 : 960;
 }
 
-/** The user that root's programs become outside the sandbox; undefined for others, who cannot change users. */
+/** The user that root's programs run as outside the sandbox; undefined for others, who cannot change users. */
 export function nobodyForRoot(): User | undefined {
   return process.getuid?.() === 0 ? NOBODY : undefined;
 }
 
 /**
  * True if a trial that ended this way shows that the sandbox is forbidden or broken here. Otherwise it was only
- * unavailable: processes, memory or descriptors were short, or somebody ended it.
+ * unavailable: processes, memory or descriptors were short, or the trial was killed.
  */
-export function isVerdict({ code, startError, said }: Trial): boolean {
+export function isConclusive({ code, startError, stderr: stderr }: Trial): boolean {
   if (startError) return !shortage.test(startError.message);
-  return code !== null && code > 0 && code < 128 && (!shortage.test(said) || forbidsNamespaces());
+  return code !== null && code > 0 && code < 128 && (!shortage.test(stderr) || forbidsNamespaces());
 }
 
-/** How a process ended, and what it wrote to stderr. */
-export type Trial = Pick<Exit, "code" | "startError"> & { readonly said: string };
+/** How a process ended, with its stderr. */
+export type Trial = Pick<Exit, "code" | "startError"> & { readonly stderr: string };
 
-/**
- * How programs word `EAGAIN`, `ENOMEM`, `EMFILE`, `ENFILE` and `ENOSPC`, the last of which means too many namespaces.
- */
+/** The wording of `EAGAIN`, `ENOMEM`, `EMFILE`, `ENFILE` and `ENOSPC`, the last of which means too many namespaces. */
 const shortage =
   /temporarily unavailable|cannot allocate memory|out of memory|cannot fork|too many open files|no space left|ENOSPC|EAGAIN|ENOMEM|E[MN]FILE/i;
 
@@ -181,7 +176,7 @@ export function readOnly(source: string, target = source): string[] {
 
 const SYSTEM_FOLDERS = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/alternatives"];
 
-/** The machine's programs, read-only, with the links at the root of merged systems. */
+/** The programs of the host, read-only, with the symbolic links at the root of merged systems. */
 export function systemFolders(): string[] {
   return SYSTEM_FOLDERS.flatMap((folder) => {
     const stat = lstatSync(folder, { throwIfNoEntry: false });
@@ -190,8 +185,8 @@ export function systemFolders(): string[] {
   });
 }
 
-/** A file that may stand in one of them, which then holds it already. */
-export function besideSystemFolders(file: string): string[] {
+/** A file that may be in a system folder, which is then visible already. */
+export function readOnlyUnlessSystem(file: string): string[] {
   return isInSystemFolder(file) ? [] : readOnly(file);
 }
 
@@ -200,9 +195,9 @@ export function isInSystemFolder(file: string): boolean {
   return SYSTEM_FOLDERS.some((folder) => file.startsWith(`${folder}/`));
 }
 
-/** The authorities that the machine's programs trust in TLS, wherever it has them; no keys stand there. */
-export function authorities(): string[] {
-  return AUTHORITIES.filter((place) => existsSync(place)).flatMap((place) => readOnly(place));
+/** The certificate authorities that the host's programs trust in TLS; there are no keys in these places. */
+export function certificateAuthorities(): string[] {
+  return AUTHORITIES.filter((path) => existsSync(path)).flatMap((place) => readOnly(place));
 }
 
 const AUTHORITIES = [
@@ -217,20 +212,20 @@ const AUTHORITIES = [
 ];
 
 /**
- * The shared libraries of a program, which its sandbox holds and no others; a program may have none. Rejects where they
- * cannot be determined at the moment.
+ * The shared libraries of a program, the only ones its sandbox has; a program may have none. Rejects if they cannot be
+ * determined at the moment.
  */
-export async function librariesOf(file: string): Promise<readonly string[]> {
-  const known = libraries.get(file);
-  if (known) return known;
+export async function findLibraries(file: string): Promise<readonly string[]> {
+  const cached = libraries.get(file);
+  if (cached) return cached;
   try {
     const { stdout } = await promisify(execFile)("ldd", [file]);
-    const found = [...stdout.matchAll(/(?:=> )?(\/\S+) \(0x/g)].map((match) => match[1]!);
-    libraries.set(file, found);
-    return found;
+    const paths = [...stdout.matchAll(/(?:=> )?(\/\S+) \(0x/g)].map((match) => match[1]!);
+    libraries.set(file, paths);
+    return paths;
   } catch (error) {
     const { code, message } = error as { code?: unknown; message: string };
-    const hasNone = code === "ENOENT" || (typeof code === "number" && isVerdict({ code, said: message }));
+    const hasNone = code === "ENOENT" || (typeof code === "number" && isConclusive({ code, stderr: message }));
     if (!hasNone) throw error;
     return [];
   }
@@ -238,18 +233,18 @@ export async function librariesOf(file: string): Promise<readonly string[]> {
 
 const libraries = new Map<string, readonly string[]>();
 
-/** The id of nobody, inside. */
+/** The id of nobody inside the sandbox. */
 const INSIDE_ID = "65534";
 
-/** No new session: they already lead one, without a terminal, and its priority counts for all processes in it. */
+/** No `--new-session`: they already lead a session without a terminal, and its priority counts for all of them. */
 const namespaces = words(
   "--unshare-user --unshare-all --disable-userns --die-with-parent " +
     `--cap-drop ALL --uid ${INSIDE_ID} --gid ${INSIDE_ID} --clearenv`,
 );
 
 /**
- * Whoever starts a confined program gives it an id of its own, which takes `CAP_SETFCAP` where that is root's. Its own
- * processes are the machine's, as its `/proc` is: a new one, of which the sandbox covers a part, allows no further one.
+ * A process that starts a confined program assigns it an id, which takes `CAP_SETFCAP` if that is root's. It sees the
+ * host's processes and `/proc`: a new one, of which the sandbox covers a part, would allow no further one.
  */
 const ownerNamespaces = words(
   "--unshare-user --unshare-ipc --unshare-net --unshare-uts --unshare-cgroup-try --die-with-parent " +
@@ -257,11 +252,11 @@ const ownerNamespaces = words(
     "--cap-add CAP_NET_BIND_SERVICE --cap-add CAP_NET_ADMIN --cap-add CAP_SETFCAP",
 );
 
-function variables(environment: Readonly<Record<string, string>>): string[] {
+function toSetenv(environment: Readonly<Record<string, string>>): string[] {
   return Object.entries(environment).flatMap(([name, value]) => ["--setenv", name, value]);
 }
 
-/** Splits texts that contain no spaces. */
+/** Splits strings that contain no spaces. */
 export function words(text: string): string[] {
   return text.split(" ");
 }

@@ -1,111 +1,112 @@
 /**
  * The filter of system calls for all confined programs (`seccomp(2)`), in the kernel's format: an array of `struct
- * sock_filter`. Namespaces and limits leave a program much of the kernel that it does not need, and in which most
- * escapes from sandboxes began. A refused call fails as if the kernel did not have it or did not permit it, so that
- * programs do without; a program that calls through another ABI, which would bypass all of this, is killed.
+ * sock_filter`. Namespaces and limits leave a program many parts of the kernel that it does not need, and where most
+ * sandbox escapes began. A refused call fails as if the kernel did not have it or did not permit it, so that programs
+ * do without it; a program that makes calls through another ABI, which would bypass all of this, is killed.
  *
- * The kernel keeps data written to a socket in memory that counts to no process, so few have sockets, and those have the
- * system's default length.
+ * Data written to a socket is in kernel memory that counts to no process, so few programs have sockets, and their
+ * buffers have the system's default size.
  */
 export function seccompFilter(architecture: string, sockets: ConfinedSockets): Buffer | undefined {
   const isLocal = sockets === "local" || sockets === "local and tcp";
-  const speaksTcp = sockets === "tcp" || sockets === "local and tcp";
-  const known = architectures[architecture];
-  if (!known) return undefined;
-  const { audit, column, foreignFrom } = known;
-  const numberOf = (name: keyof typeof numbers): number => numbers[name][column];
+  const usesTcp = sockets === "tcp" || sockets === "local and tcp";
+  const abi = architectures[architecture];
+  if (!abi) return undefined;
+  const { audit, column, foreignFrom } = abi;
+  const numberFor = (name: keyof typeof numbers): number => numbers[name][column];
 
-  return encoded([
+  return encode([
     load(ARCHITECTURE),
-    ...unless(audit, KILL),
+    ...allowOnly(audit, KILL),
     load(NUMBER),
-    ...(foreignFrom === undefined ? [] : [instruction(JUMP_AT_LEAST, foreignFrom, 0, 1), answer(KILL)]),
+    ...(foreignFrom === undefined ? [] : [instruction(JUMP_AT_LEAST, foreignFrom, 0, 1), returnWith(KILL)]),
     instruction(JUMP_ABOVE, LAST_KNOWN, 0, 1),
-    answer(refuse(ENOSYS)),
+    returnWith(refuse(ENOSYS)),
     ...refused.flatMap((name) => {
       const number = (refusedNumbers[name] as Numbers)[column];
-      return number === undefined ? [] : when(number, [answer(refuse(EPERM))]);
+      return number === undefined ? [] : when(number, [returnWith(refuse(EPERM))]);
     }),
-    // Its flags are in memory, which no filter can read; the C library then calls `clone`.
-    ...when(numberOf("clone3"), [answer(refuse(ENOSYS))]),
-    ...when(numberOf("clone"), refusingFlags(NAMESPACES)),
-    ...when(numberOf("unshare"), refusingFlags(NAMESPACES | NEW_TIME)),
-    ...when(numberOf("personality"), [
+    // Its flags are in memory, which no filter can read; the C library then falls back to `clone`.
+    ...when(numberFor("clone3"), [returnWith(refuse(ENOSYS))]),
+    ...when(numberFor("clone"), refuseFlags(NAMESPACES)),
+    ...when(numberFor("unshare"), refuseFlags(NAMESPACES | NEW_TIME)),
+    ...when(numberFor("personality"), [
       load(argument(0)),
-      ...when(ASKS_PERSONALITY, [answer(ALLOW)]),
-      ...when(0, [answer(ALLOW)]),
-      answer(refuse(EPERM)),
+      ...when(QUERY_PERSONALITY, [returnWith(ALLOW)]),
+      ...when(0, [returnWith(ALLOW)]),
+      returnWith(refuse(EPERM)),
     ]),
-    ...when(numberOf("ioctl"), [
+    ...when(numberFor("ioctl"), [
       load(argument(1)),
-      ...terminalInputs.flatMap((request) => when(request, [answer(refuse(EPERM))])),
-      answer(ALLOW),
+      ...terminalInputs.flatMap((request) => when(request, [returnWith(refuse(EPERM))])),
+      returnWith(ALLOW),
     ]),
-    // Pages of a shared anonymous mapping stay when all but one of its pages are unmapped; huge pages count nowhere.
-    ...when(numberOf("mmap"), [
+    // Pages of a shared anonymous mapping remain allocated when all but one of its pages are unmapped; huge pages count
+    // nowhere.
+    ...when(numberFor("mmap"), [
       load(argument(3)),
       instruction(JUMP_ANY_BIT, MAP_HUGETLB, 0, 1),
-      answer(refuse(EPERM)),
+      returnWith(refuse(EPERM)),
       instruction(AND, MAP_SHARED_ANONYMOUS),
-      ...when(MAP_SHARED_ANONYMOUS, [answer(refuse(EPERM))]),
-      answer(ALLOW),
+      ...when(MAP_SHARED_ANONYMOUS, [returnWith(refuse(EPERM))]),
+      returnWith(ALLOW),
     ]),
-    ...when(numberOf("prctl"), [
+    ...when(numberFor("prctl"), [
       load(argument(0)),
-      ...when(PR_SET_SECCOMP, [answer(refuse(EPERM))]),
+      ...when(PR_SET_SECCOMP, [returnWith(refuse(EPERM))]),
       instruction(JUMP_ABOVE, LAST_PRCTL, 0, 1),
-      answer(refuse(EINVAL)),
-      answer(ALLOW),
+      returnWith(refuse(EINVAL)),
+      returnWith(ALLOW),
     ]),
-    // Locks of an open file description name no process, so they could not be counted (`recordLocksOf`).
-    ...when(numberOf("fcntl"), [
+    // Open file description locks name no process, so they could not be counted (`countRecordLocks`).
+    ...when(numberFor("fcntl"), [
       load(argument(1)),
-      ...OFD_LOCKS.flatMap((command) => when(command, [answer(refuse(EINVAL))])),
-      answer(ALLOW),
+      ...OFD_LOCKS.flatMap((command) => when(command, [returnWith(refuse(EINVAL))])),
+      returnWith(ALLOW),
     ]),
     // The kernel does not count access control lists, up to 64 KiB for each file in memory.
-    ...setsAttributes.flatMap((name) => when(numberOf(name), [answer(refuse(EOPNOTSUPP))])),
-    ...when(numberOf("socketpair"), [
-      ...(isLocal ? [load(argument(0)), ...when(AF_UNIX, [answer(ALLOW)])] : []),
-      answer(refuse(EAFNOSUPPORT)),
+    ...attributeSetters.flatMap((name) => when(numberFor(name), [returnWith(refuse(EOPNOTSUPP))])),
+    ...when(numberFor("socketpair"), [
+      ...(isLocal ? [load(argument(0)), ...when(AF_UNIX, [returnWith(ALLOW)])] : []),
+      returnWith(refuse(EAFNOSUPPORT)),
     ]),
-    ...when(numberOf("socket"), [
+    ...when(numberFor("socket"), [
       load(argument(0)),
-      ...(isLocal ? when(AF_UNIX, [answer(ALLOW)]) : []),
-      ...(sockets === "out" ? when(AF_UNIX, streamsOnly([answer(ALLOW)])) : []),
-      ...(speaksTcp
-        ? [AF_INET, AF_INET6].flatMap((family) => when(family, streamsOnly(protocolOf([0, IPPROTO_TCP]))))
+      ...(isLocal ? when(AF_UNIX, [returnWith(ALLOW)]) : []),
+      ...(sockets === "out" ? when(AF_UNIX, streamsOnly([returnWith(ALLOW)])) : []),
+      ...(usesTcp
+        ? [AF_INET, AF_INET6].flatMap((family) => when(family, streamsOnly(onlyProtocols([0, IPPROTO_TCP]))))
         : []),
       // Lists network interfaces, of which there are none.
-      ...when(AF_NETLINK, protocolOf([NETLINK_ROUTE])),
-      answer(refuse(EAFNOSUPPORT)),
+      ...when(AF_NETLINK, onlyProtocols([NETLINK_ROUTE])),
+      returnWith(refuse(EAFNOSUPPORT)),
     ]),
-    ...(isLocal ? [] : when(numberOf("listen"), [answer(refuse(EPERM))])),
-    ...when(numberOf("setsockopt"), [
+    ...(isLocal ? [] : when(numberFor("listen"), [returnWith(refuse(EPERM))])),
+    ...when(numberFor("setsockopt"), [
       load(argument(1)),
-      // Other protocols above TCP, in the kernel.
-      ...when(IPPROTO_TCP, [load(argument(2)), ...when(TCP_ULP, [answer(refuse(EPERM))]), answer(ALLOW)]),
+      // Upper layer protocols in the kernel.
+      ...when(IPPROTO_TCP, [load(argument(2)), ...when(TCP_ULP, [returnWith(refuse(EPERM))]), returnWith(ALLOW)]),
       instruction(JUMP_EQUAL, SOL_SOCKET, 1, 0),
-      answer(ALLOW),
+      returnWith(ALLOW),
       load(argument(2)),
-      ...bufferLengths.flatMap((option) => when(option, [answer(refuse(NOTHING_DONE))])),
-      answer(ALLOW),
+      ...bufferLengths.flatMap((option) => when(option, [returnWith(refuse(IGNORED))])),
+      returnWith(ALLOW),
     ]),
-    answer(ALLOW),
+    returnWith(ALLOW),
   ]);
 }
 
 /**
- * `local`: to the program's own processes, and to whoever listens in the folders that it sees. `out`: connections to such
- * listeners alone, so that nothing can be written that nobody else reads. `none`: nothing can be written to anybody.
- * `tcp`: connections over TCP alone, in a network of its own; no socket in a folder can be reached by them.
+ * `local`: connects to the program's own processes, and to listeners in the folders that it sees. `out`: connects to
+ * such listeners only, so that nothing is written without another process reading it. `none`: no connections. `tcp`:
+ * only TCP connections, in a network of its own; sockets in folders are unreachable.
  */
 export type ConfinedSockets = "local" | "out" | "none" | "tcp" | "local and tcp";
 
-/** `[x86_64, aarch64]`; undefined where an architecture has no such call. */
+/** `[x86_64, aarch64]`; undefined if an architecture has no such call. */
 type Numbers = readonly [number | undefined, number | undefined];
 
-/** From 424 on a call has the same number everywhere. Calls after the last one are refused until they are reviewed. */
+/** From 424 on, numbers are the same on all architectures. Calls after the last one are refused until reviewed. */
 const LAST_KNOWN = 469;
 
 const refusedNumbers = {
@@ -131,7 +132,7 @@ const refusedNumbers = {
   swapon: [167, 224],
   swapoff: [168, 225],
   setns: [308, 268],
-  // Large parts of the kernel with a bad history.
+  // Large parts of the kernel with a bad security record.
   io_uring_setup: [425, 425],
   io_uring_enter: [426, 426],
   io_uring_register: [427, 427],
@@ -145,7 +146,7 @@ const refusedNumbers = {
   remap_file_pages: [216, 234],
   lookup_dcookie: [212, 18],
   modify_ldt: [154, undefined],
-  // Other processes from within.
+  // Access to the internals of other processes.
   ptrace: [101, 117],
   process_vm_readv: [310, 270],
   process_vm_writev: [311, 271],
@@ -183,7 +184,7 @@ const refusedNumbers = {
   vhangup: [153, 58],
   iopl: [172, undefined],
   ioperm: [173, undefined],
-  // Leftovers of former times.
+  // Obsolete calls.
   create_module: [174, undefined],
   get_kernel_syms: [177, undefined],
   query_module: [178, undefined],
@@ -196,7 +197,7 @@ const refusedNumbers = {
 
 const refused = Object.keys(refusedNumbers) as (keyof typeof refusedNumbers)[];
 
-/** Calls that are refused for some arguments alone. */
+/** Calls that are refused only for some arguments. */
 const numbers = {
   clone: [56, 220],
   clone3: [435, 435],
@@ -216,7 +217,7 @@ const numbers = {
   setxattrat: [463, 463],
 } as const satisfies Readonly<Record<string, Numbers>>;
 
-const setsAttributes = ["setxattr", "lsetxattr", "fsetxattr", "setxattrat"] as const;
+const attributeSetters = ["setxattr", "lsetxattr", "fsetxattr", "setxattrat"] as const;
 
 interface Architecture {
   /** `AUDIT_ARCH_…` of `linux/audit.h`. */
@@ -234,17 +235,17 @@ const architectures: Readonly<Record<string, Architecture>> = {
 /** Cgroups, host names, IPC, users, processes, networks and mounts: `CLONE_NEW…` of `linux/sched.h`. */
 const NAMESPACES = 0x7e02_0000;
 const NEW_TIME = 0x80;
-/** The argument that only asks for the personality of a process. */
-const ASKS_PERSONALITY = 0xffff_ffff;
+/** The argument that only queries the personality of a process. */
+const QUERY_PERSONALITY = 0xffff_ffff;
 const MAP_HUGETLB = 0x4_0000;
 /** `MAP_SHARED | MAP_ANONYMOUS` */
 const MAP_SHARED_ANONYMOUS = 0x21;
 const PR_SET_SECCOMP = 22;
-/** `PR_GET_MDWE`. A later option, `PR_FUTEX_HASH`, allocates as much kernel memory as it is asked for. */
+/** `PR_GET_MDWE`. A later option, `PR_FUTEX_HASH`, allocates as much kernel memory as requested. */
 const LAST_PRCTL = 66;
 /** `F_OFD_SETLK`, `F_OFD_SETLKW` */
 const OFD_LOCKS = [37, 38];
-/** `TIOCSTI`, `TIOCLINUX`: text that a terminal takes for typed. */
+/** `TIOCSTI`, `TIOCLINUX`: inject text as if it were typed at the terminal. */
 const terminalInputs = [0x5412, 0x541c];
 const [AF_UNIX, AF_INET, AF_INET6, AF_NETLINK] = [1, 2, 10, 16] as const;
 const IPPROTO_TCP = 6;
@@ -254,75 +255,75 @@ const SOCK_STREAM = 1;
 /** `SOCK_TYPE_MASK` */
 const SOCKET_KIND = 0xf;
 const SOL_SOCKET = 1;
-/** `SO_SNDBUF`, `SO_RCVBUF`, `SO_SNDBUFFORCE`, `SO_RCVBUFFORCE`: requests that the kernel may ignore as well. */
+/** `SO_SNDBUF`, `SO_RCVBUF`, `SO_SNDBUFFORCE`, `SO_RCVBUFFORCE`: requests that the kernel may also ignore. */
 const bufferLengths = [7, 8, 32, 33];
 
 const [EPERM, EINVAL, ENOSYS, EPROTONOSUPPORT, EOPNOTSUPP, EAFNOSUPPORT] = [1, 22, 38, 93, 95, 97] as const;
 /** Reported as success. */
-const NOTHING_DONE = 0;
+const IGNORED = 0;
 const KILL = 0x8000_0000;
 const ALLOW = 0x7fff_0000;
 const refuse = (error: number): number => 0x0005_0000 + error;
 
 /** The offsets in `struct seccomp_data`. */
 const [NUMBER, ARCHITECTURE] = [0, 4] as const;
-/** The offset of an argument's lower half: the kernel ignores the rest of the arguments checked here. */
+/** The offset of an argument's lower half: for the arguments checked here, the kernel ignores the rest. */
 const argument = (index: number): number => 16 + 8 * index;
 
-/** `code`, `jt`, `jf`, `k` of `struct sock_filter`: how far to jump when it holds, and when not. */
+/** `code`, `jt`, `jf`, `k` of `struct sock_filter`: how far to jump if the condition holds, and if not. */
 interface Instruction {
   readonly code: number;
-  readonly ifSo: number;
-  readonly ifNot: number;
+  readonly jumpTrue: number;
+  readonly jumpFalse: number;
   readonly value: number;
 }
 
 const AND = 0x54;
 const [LOAD, JUMP_EQUAL, JUMP_ABOVE, JUMP_AT_LEAST, JUMP_ANY_BIT, RETURN] = [0x20, 0x15, 0x25, 0x35, 0x45, 0x06];
 
-function instruction(code: number, value: number, ifSo = 0, ifNot = 0): Instruction {
-  return { code, ifSo, ifNot, value };
+function instruction(code: number, value: number, jumpTrue = 0, jumpFalse = 0): Instruction {
+  return { code, jumpTrue: jumpTrue, jumpFalse: jumpFalse, value };
 }
 
 function load(offset: number): Instruction {
   return instruction(LOAD, offset);
 }
 
-function answer(value: number): Instruction {
+function returnWith(value: number): Instruction {
   return instruction(RETURN, value);
 }
 
-/** `block` has to end with an answer. */
+/** `block` has to end with a return. */
 function when(value: number, block: readonly Instruction[]): Instruction[] {
   return [instruction(JUMP_EQUAL, value, 0, block.length), ...block];
 }
 
-function unless(value: number, verdict: number): Instruction[] {
-  return [instruction(JUMP_EQUAL, value, 1, 0), answer(verdict)];
+function allowOnly(value: number, verdict: number): Instruction[] {
+  return [instruction(JUMP_EQUAL, value, 1, 0), returnWith(verdict)];
 }
 
-function refusingFlags(flags: number): Instruction[] {
-  return [load(argument(0)), instruction(JUMP_ANY_BIT, flags, 0, 1), answer(refuse(EPERM)), answer(ALLOW)];
+function refuseFlags(flags: number): Instruction[] {
+  return [load(argument(0)), instruction(JUMP_ANY_BIT, flags, 0, 1), returnWith(refuse(EPERM)), returnWith(ALLOW)];
 }
 
-/** Flags share the argument with the kind of socket. */
+/** The argument also contains flags. */
 function streamsOnly(block: readonly Instruction[]): Instruction[] {
   return [
     load(argument(1)),
     instruction(AND, SOCKET_KIND),
     ...when(SOCK_STREAM, block),
-    answer(refuse(EPROTONOSUPPORT)),
+    returnWith(refuse(EPROTONOSUPPORT)),
   ];
 }
 
-function protocolOf(protocols: readonly number[]): Instruction[] {
-  const allowed = protocols.flatMap((protocol) => when(protocol, [answer(ALLOW)]));
-  return [load(argument(2)), ...allowed, answer(refuse(EPROTONOSUPPORT))];
+function onlyProtocols(protocols: readonly number[]): Instruction[] {
+  const allowed = protocols.flatMap((protocol) => when(protocol, [returnWith(ALLOW)]));
+  return [load(argument(2)), ...allowed, returnWith(refuse(EPROTONOSUPPORT))];
 }
 
-function encoded(instructions: readonly Instruction[]): Buffer {
+function encode(instructions: readonly Instruction[]): Buffer {
   const bytes = Buffer.alloc(instructions.length * 8);
-  for (const [index, { code, ifSo, ifNot, value }] of instructions.entries()) {
+  for (const [index, { code, jumpTrue: ifSo, jumpFalse: ifNot, value }] of instructions.entries()) {
     bytes.writeUInt16LE(code, index * 8);
     bytes.writeUInt8(ifSo, index * 8 + 2);
     bytes.writeUInt8(ifNot, index * 8 + 3);

@@ -2,18 +2,18 @@ import type { Readable } from "node:stream";
 import { clock } from "../lib/clock.ts";
 
 /**
- * The end of an upstream program's stderr. A program that writes without end is read at a limited rate: its pipe fills,
- * and it waits.
+ * The tail of an upstream program's stderr. Reads at a limited rate, so that the pipe of a program that writes without
+ * end fills up and the program blocks.
  */
 export class StderrTail {
-  readonly #keptBytes: number;
-  #kept: Buffer = Buffer.alloc(0);
+  readonly #maxBytes: number;
+  #tail: Buffer = Buffer.alloc(0);
   #read = 0;
 
-  constructor(stream: Readable, keptBytes: number) {
-    this.#keptBytes = keptBytes;
+  constructor(stream: Readable, maxBytes: number) {
+    this.#maxBytes = maxBytes;
     stream.on("data", (chunk: Buffer) => {
-      this.#keep(chunk);
+      this.#append(chunk);
       this.#read += chunk.length;
       if (this.#read < BYTES_AT_ONCE) return;
       this.#read = 0;
@@ -23,19 +23,19 @@ export class StderrTail {
   }
 
   toString(): string {
-    // A character whose beginning was cut off is left out.
+    // A character whose beginning was cut off is omitted.
     let start = 0;
-    while (start < 3 && (this.#kept[start]! & 0xc0) === 0x80) start++;
-    return this.#kept.toString("utf8", start);
+    while (start < 3 && (this.#tail[start]! & 0xc0) === 0x80) start++;
+    return this.#tail.toString("utf8", start);
   }
 
-  #keep(chunk: Buffer): void {
-    const all = chunk.length >= this.#keptBytes ? chunk : Buffer.concat([this.#kept, chunk]);
-    // A copy, because a part of a chunk keeps all of it.
-    this.#kept = all.length > this.#keptBytes ? Buffer.from(all.subarray(all.length - this.#keptBytes)) : all;
+  #append(chunk: Buffer): void {
+    const all = chunk.length >= this.#maxBytes ? chunk : Buffer.concat([this.#tail, chunk]);
+    // Copies, because a part of a chunk retains all of it.
+    this.#tail = all.length > this.#maxBytes ? Buffer.from(all.subarray(all.length - this.#maxBytes)) : all;
   }
 }
 
-/** Some megabytes a second, which cost the serving thread a few milliseconds. */
+/** Some megabytes per second, which cost the serving thread a few milliseconds. */
 const BYTES_AT_ONCE = 1024 * 1024;
 const REST_MS = 250;

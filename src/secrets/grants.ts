@@ -2,7 +2,27 @@ import { BerthError } from "../lib/errors.ts";
 import { LastKnown } from "../lib/last-known.ts";
 import type { Log } from "../lib/log.ts";
 import { Redactor } from "../lib/redactor.ts";
-import type { Secrets } from "./secrets.ts";
+
+/** The secrets of tenants, which the feature `secrets` stores. */
+export interface ReadableSecrets {
+  /** Sorted by name; values stay where they are. */
+  list(tenant: string): Promise<readonly SecretFacts[]>;
+  /** Undefined if there is none. Rejects with `secrets_unavailable` if no key here opens it. */
+  read(tenant: string, name: string): Promise<string | undefined>;
+}
+
+export interface SecretFacts {
+  readonly name: string;
+  /** Milliseconds since the epoch. */
+  readonly changedAt: number;
+  readonly by: string;
+}
+
+/** Values that come from outside of the store, and before those in it. */
+export interface GivenSecrets {
+  value(name: string): string | undefined;
+  readonly facts: readonly SecretFacts[];
+}
 
 /**
  * Gives each server the secrets that its entry declares, and no other. A value that a server was given is hidden from
@@ -26,12 +46,12 @@ export interface Grant {
 }
 
 export class Grants {
-  readonly #secrets: Secrets;
+  readonly #secrets: ReadableSecrets;
   readonly #log: Log;
   /** By tenant and server: values outlive, in its process, the release that was given them. */
   readonly #redactors = new Map<string, Redactor>();
 
-  constructor(secrets: Secrets, log: Log) {
+  constructor(secrets: ReadableSecrets, log: Log) {
     this.#secrets = secrets;
     this.#log = log;
   }
@@ -60,7 +80,7 @@ function grant(
   server: string,
   names: readonly string[],
   redactor: Redactor,
-  secrets: Secrets,
+  secrets: ReadableSecrets,
   log: Log,
 ): Grant {
   const known = new LastKnown<string | undefined>(names.length);

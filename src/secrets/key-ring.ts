@@ -1,8 +1,26 @@
+import { createHash, randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { BerthError } from "../lib/errors.ts";
 import { createKeyFile, readKeyFile, replaceKeyFile } from "../lib/key-file.ts";
-import { KEY_BYTES, keyOf, newKey, type SecretKey } from "./sealing.ts";
+
+/** A key of AES-256-GCM. */
+export interface SecretKey {
+  /** Distinguishes keys, and reveals nothing of them. */
+  readonly id: string;
+  readonly bytes: Uint8Array;
+}
+
+const KEY_BYTES = 32;
+
+export function newKey(): SecretKey {
+  return keyOf(randomBytes(KEY_BYTES));
+}
+
+export function keyOf(bytes: Uint8Array): SecretKey {
+  const id = createHash("sha256").update("berth secret key\0").update(bytes).digest("hex").slice(0, 16);
+  return { id, bytes };
+}
 
 /**
  * The keys that seal secrets: the first one seals, the others read older secrets. They are either the operator's, from

@@ -1,13 +1,13 @@
 import { randomBytes } from "node:crypto";
 
-/** A name that no tenant can have begins with this; under such a name stands what belongs to none, not yet or no longer. */
+/** Names with this prefix are not valid tenant names. They own what belongs to no tenant, not yet or no longer. */
 export const ALIAS = "~";
 
-export function aliasOf(id: string, what: "coming" | "gone"): string {
+export function makeAlias(id: string, what: "coming" | "gone"): string {
   return `${ALIAS}${id}-${what}`;
 }
 
-/** A new name for what somebody has lost. */
+/** A new alias for data that lost its owner. */
 export function newAlias(): string {
-  return aliasOf(randomBytes(8).toString("hex"), "gone");
+  return makeAlias(randomBytes(8).toString("hex"), "gone");
 }

@@ -1,11 +1,11 @@
 import type { Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import { newAlias } from "./aliases.ts";
-import { CollectionSums, partsOf } from "./collection-sums.ts";
+import { CollectionSums, toBatches } from "./collection-sums.ts";
 import type { Dialect, NameChangeRow } from "./dialect.ts";
 import {
-  idsOf,
-  keysOf,
+  toIds,
+  toKeys,
   purge,
   removeClaims,
   removeResults,
@@ -16,60 +16,60 @@ import {
 import { ContentReach } from "./reach.ts";
 import { CHANGE_BYTES } from "./rules.ts";
 import { rows, type Steps } from "./steps.ts";
-import type { CollectionOrder, CollectionResult, TenantCollection } from "./store.ts";
+import type { CollectionOptions, CollectionResult, TenantCollection } from "./store.ts";
 import { expiredOwners, forValues, removeEmptyOwners, removeExpired } from "./values.ts";
 
-/** Rows that are read or written together. */
+/** Rows that are read or written at once. */
 const ROWS = 200;
-/** Changes of names that are followed while others wait. */
-const FEW = 20;
-/** Expired values that are removed together. */
-const FEW_VALUES = 100;
-/** Contents that are searched together for any that no tenant has a claim on. */
-const IDS = 5_000;
+/** Changes of names that are processed while a lock is held. */
+const CHANGES_IN_LOCK = 20;
+/** Expired values that are removed at once. */
+const EXPIRED_VALUES = 100;
+/** Contents that are scanned at once for missing claims. */
+const SCANNED_IDS = 5_000;
 
-/** A store as a collection works on it: in short steps, next to everything else that reads and writes there. */
+/** A store from the perspective of a collection: it works in short steps, concurrently with everything else. */
 export interface CollectedStore {
   readonly dialect: Dialect;
 
-  /** Reads, with others in between. */
+  /** Reads without excluding others. */
   read<T>(steps: Steps<T>): Promise<T>;
 
   /**
-   * One short transaction, which need not survive a power cut. With `claims`, no one else changes that tenant meanwhile,
-   * and `work` counts there by how much it changes what the tenant claims. One that is `isLong` may take longer.
+   * A short transaction that need not survive a power cut. With `claims`, it locks that tenant, and `work` adds the
+   * change in the size of the tenant's claims. An `isLong` one may take longer.
    */
   write<T>(work: () => Steps<T>, claims?: ClaimedBytes, isLong?: boolean): Promise<T>;
 
-  /** Removes what processes left that ended while they imported or deleted a tenant. */
+  /** Removes what terminated processes left behind while they imported or deleted a tenant. */
   removeLeftovers(): Promise<void>;
 
-  /** The free bytes within the files of the store; 0 where only the database knows them. */
+  /** The free space within the files of the store; 0 if only the database knows it. */
   reusableBytes(): number;
 }
 
-/** By how much a transaction changed what a tenant claims. */
+/** By how many bytes a transaction changed the claims of a tenant. */
 export interface ClaimedBytes {
   readonly tenant: string;
   bytes: number;
 }
 
 /**
- * One collection. For each tenant it finds all that names mean, or meant within their time, with everything that such
- * content names, as far as the tenant has it. A CID counts wherever it occurs in a content: a text that only looks like a
- * reference keeps content that could be removed, and nothing that is needed is ever removed.
+ * One collection. For each tenant it finds everything that names mean, or meant within the retained history, and
+ * everything that this content refers to, among the content that the tenant has. A CID counts wherever it occurs in
+ * content: a coincidental match may retain unneeded content, but nothing needed is ever removed.
  *
- * The rest is noted with the time, then loses its claim, then is removed; a change that refers to it takes it back in its
- * own transaction. Each transaction here is short, and has followed all that the tenant changed until then.
+ * The rest is first noted with the time, then loses its claim, then is removed; a change that refers to it recovers it
+ * in its own transaction. Each transaction is short, and first processes what the tenant has changed until then.
  */
-export async function collection(store: CollectedStore, order: CollectionOrder): Promise<CollectionResult> {
+export async function collection(store: CollectedStore, order: CollectionOptions): Promise<CollectionResult> {
   const sums = new CollectionSums();
   for (const each of order.tenants) {
     try {
       await new TenantCollector(store, sums, each, order).collect();
     } catch (error) {
-      // The next collection has the new one's.
-      if (error !== replaced) throw error;
+      // The next collection processes the replaced tenant.
+      if (error !== outdated) throw error;
     }
   }
   if (!order.isTrial) {
@@ -81,7 +81,7 @@ export async function collection(store: CollectedStore, order: CollectionOrder):
   return sums.collected(store.reusableBytes());
 }
 
-const replaced = new BerthError("store_failed", "the tenant was changed or replaced while it was collected");
+const outdated = new BerthError("store_failed", "the tenant was changed or replaced while it was collected");
 
 class TenantCollector {
   readonly #store: CollectedStore;
@@ -94,13 +94,13 @@ class TenantCollector {
   readonly #reach: ContentReach;
   readonly #claims: ClaimedBytes;
   /** The number of the last change whose meaning is marked. */
-  #known = 0;
+  #lastMarkedChange = 0;
 
   constructor(
     store: CollectedStore,
     sums: CollectionSums,
     { tenant, historyMs }: TenantCollection,
-    { graceMs, isTrial = false }: CollectionOrder,
+    { graceMs, isTrial = false }: CollectionOptions,
   ) {
     this.#store = store;
     this.#dialect = store.dialect;
@@ -113,68 +113,68 @@ class TenantCollector {
     this.#claims = { tenant, bytes: 0 };
   }
 
-  /** Throws `replaced`. */
+  /** Throws `outdated`. */
   async collect(): Promise<void> {
-    const lapsed = await this.#store.read(this.#markNames());
+    const lapsedChanges = await this.#store.read(this.#markNames());
     await this.#store.read(this.#markRecords());
     await this.#store.read(forValues(this.#tenant, (values) => this.#reach.markIn(values)));
-    // A release that something names, such as a withdrawal, an entry, or a task, stays addressable.
+    // A release that is referenced, for example by a withdrawal, an entry, or a task, stays addressable.
     const isPinned = ({ kind, cid }: NameChangeRow): boolean =>
       kind === "release" && cid !== null && this.#reach.has(cid);
-    await this.#removeChanges(lapsed.filter((change) => !isPinned(change)).map(({ id }) => id));
+    await this.#removeChanges(lapsedChanges.filter((change) => !isPinned(change)).map(({ id }) => id));
     if (!this.#isTrial) {
-      for (const some of partsOf(this.#reach.takeLeaves(), ROWS))
-        await this.#store.write(() => rows(this.#dialect.addLeaves, [some]));
+      for (const batch of toBatches(this.#reach.takeLeaves(), ROWS))
+        await this.#store.write(() => rows(this.#dialect.addLeaves, [batch]));
     }
     await this.#noteClaims();
     await this.#collectNoted();
     await this.#collectResults();
   }
 
-  /** A transaction in which everything that the tenant's names mean is marked. */
-  async #settled<T>(work: () => Steps<T>): Promise<T> {
-    const settle = function* (this: TenantCollector): Steps<{ result: T } | undefined> {
-      // The few that came before the lock; more of them are marked without it.
+  /** A transaction that begins once all current meanings of the tenant's names are marked. */
+  async #transact<T>(work: () => Steps<T>): Promise<T> {
+    const prepare = function* (this: TenantCollector): Steps<{ result: T } | undefined> {
+      // Process the few changes from before the lock. If there are many, they are processed without the lock.
       const changes = yield* this.#changes();
-      if (changes.length > FEW) return undefined;
-      yield* this.#follow(changes);
+      if (changes.length > CHANGES_IN_LOCK) return undefined;
+      yield* this.#markChanges(changes);
       this.#claims.bytes = 0;
       return { result: yield* work() };
     }.bind(this);
     for (;;) {
-      await this.#store.read(this.#follow(await this.#store.read(this.#changes())));
-      const done = await this.#store.write(settle, this.#claims);
-      if (done) return done.result;
+      await this.#store.read(this.#markChanges(await this.#store.read(this.#changes())));
+      const outcome = await this.#store.write(prepare, this.#claims);
+      if (outcome) return outcome.result;
     }
   }
 
   *#changes(): Steps<NameChangeRow[]> {
-    // The empty text keeps the database from scanning all that the tenant ever changed, by the index of its names.
-    const found = yield* rows<NameChangeRow & { readonly latest: number }>(
+    // The concatenation makes the database use the primary key, rather than scan all changes of the tenant by the index
+    // of names.
+    const changesAndCounter = yield* rows<NameChangeRow & { readonly latest: number }>(
       `SELECT latest, id, kind, cid FROM ${this.#dialect.changeCounter} AS counter
        LEFT JOIN name_change ON id > $1 AND tenant || '' = $2 ORDER BY id`,
-      [this.#known, this.#tenant],
+      [this.#lastMarkedChange, this.#tenant],
     );
-    const changes = found.filter(({ id }) => id !== null);
-    // Another database took over that did not have all changes, or all that the tenant has was replaced.
-    if (found[0]!.latest < this.#known || changes.some(({ kind }) => kind === "tenant")) throw replaced;
+    const changes = changesAndCounter.filter(({ id }) => id !== null);
+    // Either a database without all changes took over, or the tenant's data was replaced.
+    if (changesAndCounter[0]!.latest < this.#lastMarkedChange || changes.some(({ kind }) => kind === "tenant"))
+      throw outdated;
     return changes;
   }
 
-  *#follow(changes: readonly NameChangeRow[]): Steps<void> {
+  *#markChanges(changes: readonly NameChangeRow[]): Steps<void> {
     yield* this.#reach.mark(changes.flatMap(({ cid }) => cid ?? []));
-    this.#known = changes.at(-1)?.id ?? this.#known;
+    this.#lastMarkedChange = changes.at(-1)?.id ?? this.#lastMarkedChange;
   }
 
-  /**
-   * Marks what names mean, and meant as long as history is kept. Returns the changes whose meanings were replaced before.
-   */
+  /** Marks the meanings of names within the retained history. Returns the changes replaced before that. */
   *#markNames(): Steps<NameChangeRow[]> {
     const [clock] = yield* rows<{ latest: number; now: number }>(
       `SELECT latest, berth_now() AS now FROM ${this.#dialect.changeCounter} AS counter`,
     );
     const { latest, now } = clock!;
-    this.#known = latest;
+    this.#lastMarkedChange = latest;
     const after = this.#historyMs > 0 ? now - this.#historyMs : -Infinity;
     const lapsed: NameChangeRow[] = [];
     let last: NameChangeRow | undefined;
@@ -186,19 +186,19 @@ class TenantCollector {
          ORDER BY kind, name, id LIMIT ${ROWS}`,
         [this.#tenant, from.kind, from.name, from.id],
       );
-      const isOver = changes.length < ROWS;
-      const page = [...(last ? [last] : []), ...changes];
-      const kept: Cid[] = [];
-      for (const [at, change] of page.entries()) {
-        const next = page[at + 1];
-        if (!next && !isOver) break;
+      const isLastPage = changes.length < ROWS;
+      const window = [...(last ? [last] : []), ...changes];
+      const retained: Cid[] = [];
+      for (const [at, change] of window.entries()) {
+        const next = window[at + 1];
+        if (!next && !isLastPage) break;
         const isReplaced = next?.kind === change.kind && next.name === change.name;
-        const isGone = isReplaced ? next.changedAt < after : change.cid === null && change.changedAt < after;
-        if (isGone && !(this.#dialect.keepsLatestChange && change.id === latest)) lapsed.push(change);
-        else if (change.cid !== null) kept.push(change.cid);
+        const hasLapsed = isReplaced ? next.changedAt < after : change.cid === null && change.changedAt < after;
+        if (hasLapsed && !(this.#dialect.keepsLatestChange && change.id === latest)) lapsed.push(change);
+        else if (change.cid !== null) retained.push(change.cid);
       }
-      yield* this.#reach.mark(kept);
-      if (isOver) break;
+      yield* this.#reach.mark(retained);
+      if (isLastPage) break;
       last = changes.at(-1);
     }
     const meanings = yield* rows<{ cid: Cid }>("SELECT DISTINCT cid FROM name WHERE tenant = $1", [this.#tenant]);
@@ -206,7 +206,7 @@ class TenantCollector {
     return lapsed;
   }
 
-  /** Marks the content that tasks, sessions and streams name, which may have begun in a release. */
+  /** Marks the content that tasks, sessions and streams refer to, such as the release in which they began. */
   *#markRecords(): Steps<void> {
     for (let from = { kind: "", key: "" }; ;) {
       const records = yield* rows<{ kind: string; key: string; value: string }>(
@@ -223,15 +223,15 @@ class TenantCollector {
   async #removeChanges(lapsed: readonly number[]): Promise<void> {
     this.#sums.lapsed += lapsed.length;
     if (this.#isTrial) return;
-    for (const some of partsOf(lapsed, ROWS)) {
-      await this.#settled(() => {
-        this.#claims.bytes -= some.length * CHANGE_BYTES;
-        return rows(`DELETE FROM name_change WHERE ${this.#dialect.oneOf("id", "$1")}`, [some]);
+    for (const batch of toBatches(lapsed, ROWS)) {
+      await this.#transact(() => {
+        this.#claims.bytes -= batch.length * CHANGE_BYTES;
+        return rows(`DELETE FROM name_change WHERE ${this.#dialect.oneOf("id", "$1")}`, [batch]);
       });
     }
   }
 
-  /** Notes what nothing refers to. */
+  /** Notes unreferenced claims. */
   async #noteClaims(): Promise<void> {
     for (let from = 0; ;) {
       const claims = await this.#store.read(
@@ -242,41 +242,41 @@ class TenantCollector {
           [this.#tenant, from],
         ),
       );
-      const left = claims.filter(({ cid }) => !this.#reach.has(cid));
-      if (this.#isTrial) await this.#addLeft(this.#graceMs === 0 ? "freed" : "waiting", left);
-      else if (left.length > 0) await this.#settled(() => this.#note(left));
+      const unreferenced = claims.filter(({ cid }) => !this.#reach.has(cid));
+      if (this.#isTrial) await this.#count(this.#graceMs === 0 ? "freed" : "waiting", unreferenced);
+      else if (unreferenced.length > 0) await this.#transact(() => this.#note(unreferenced));
       if (claims.length < ROWS) return;
       from = claims.at(-1)!.id;
     }
   }
 
-  /** By their CIDs: another content may have got the id of one that was removed meanwhile. */
-  #note(left: readonly Claim[]): Steps<unknown> {
+  /** By CID: the id of a content that was removed meanwhile may have been reused. */
+  #note(unreferenced: readonly Claim[]): Steps<unknown> {
     return rows(
       `INSERT INTO left_content (tenant, content_id, since)
        SELECT $1, id, berth_now() FROM content WHERE ${this.#dialect.oneOf("cid", "$2")}
          AND EXISTS (SELECT 1 FROM tenant_content WHERE tenant = $1 AND content_id = id) ON CONFLICT DO NOTHING`,
-      [this.#tenant, left.map(({ cid }) => cid).filter((cid) => !this.#reach.has(cid))],
+      [this.#tenant, unreferenced.map(({ cid }) => cid).filter((cid) => !this.#reach.has(cid))],
     );
   }
 
-  /** Goes on with what was noted before. */
+  /** Advances what was noted before. */
   async #collectNoted(): Promise<void> {
     for (let from = 0; ;) {
       const noted = await this.#store.read(this.#noted(`content_id > $2 ORDER BY content_id LIMIT ${ROWS}`, from));
       if (this.#isTrial) {
-        const left = noted.filter(({ cid }) => !this.#reach.has(cid));
-        const goes = (each: Noted): boolean => this.#graceMs === 0 || (!each.isClaimed && this.#isDue(each));
-        await this.#addLeft("freed", left.filter(goes));
-        await this.#addLeft(
+        const unreferenced = noted.filter(({ cid }) => !this.#reach.has(cid));
+        const isRemoved = (each: NotedClaim): boolean => this.#graceMs === 0 || (!each.isClaimed && this.#isDue(each));
+        await this.#count("freed", unreferenced.filter(isRemoved));
+        await this.#count(
           "waiting",
-          left.filter((each) => !goes(each)),
+          unreferenced.filter((each) => !isRemoved(each)),
         );
       } else {
-        for (const some of partsOf(noted, ROWS, this.#dialect.removedBytesMax)) {
-          const { removed, waiting } = await this.#settled(() => this.#goOn(idsOf(some)));
+        for (const batch of toBatches(noted, ROWS, this.#dialect.removedBytesMax)) {
+          const { removed, waiting } = await this.#transact(() => this.#advance(toIds(batch)));
           addContents(this.#sums, removed);
-          await this.#addLeft("waiting", waiting);
+          await this.#count("waiting", waiting);
         }
       }
       if (noted.length < ROWS) return;
@@ -284,58 +284,58 @@ class TenantCollector {
     }
   }
 
-  #noted(which: string, value: number | readonly number[]): Steps<Noted[]> {
-    return rows<Noted>(
+  #noted(condition: string, value: number | readonly number[]): Steps<NotedClaim[]> {
+    return rows<NotedClaim>(
       `SELECT ${this.#content}, since, berth_now() AS now, EXISTS (SELECT 1 FROM tenant_content AS held
          WHERE held.tenant = $1 AND held.content_id = content.id) AS "isClaimed"
-       FROM left_content JOIN content ON id = content_id WHERE tenant = $1 AND ${which}`,
+       FROM left_content JOIN content ON id = content_id WHERE tenant = $1 AND ${condition}`,
       [this.#tenant, value],
     );
   }
 
-  #isDue({ since, now }: Noted): boolean {
+  #isDue({ since, now }: NotedClaim): boolean {
     return since <= now - this.#graceMs;
   }
 
-  *#goOn(ids: readonly number[]): Steps<{ removed: SizedContent[]; waiting: Noted[] }> {
+  *#advance(ids: readonly number[]): Steps<{ removed: SizedContent[]; waiting: NotedClaim[] }> {
     const noted = yield* this.#noted(this.#dialect.oneOf("content_id", "$2"), ids);
-    const back = noted.filter(({ cid }) => this.#reach.has(cid));
-    const left = noted.filter(({ cid }) => !this.#reach.has(cid));
-    const hidden = left.filter((each) => each.isClaimed && this.#isDue(each));
-    const gone = left.filter((each) => this.#isDue(each) && (!each.isClaimed || this.#graceMs === 0));
-    const later = hidden.filter((each) => !gone.includes(each));
+    const referenced = noted.filter(({ cid }) => this.#reach.has(cid));
+    const unreferenced = noted.filter(({ cid }) => !this.#reach.has(cid));
+    const unclaimed = unreferenced.filter((each) => each.isClaimed && this.#isDue(each));
+    const removable = unreferenced.filter((each) => this.#isDue(each) && (!each.isClaimed || this.#graceMs === 0));
+    const restarted = unclaimed.filter((each) => !removable.includes(each));
     yield* this.#dialect.settleNoted(this.#tenant, {
-      back: idsOf(back),
-      gone: idsOf(gone),
-      hidden: idsOf(hidden),
-      later: idsOf(later),
+      reclaimed: toIds(referenced),
+      removed: toIds(removable),
+      unclaimed: toIds(unclaimed),
+      restarted: toIds(restarted),
     });
-    this.#claims.bytes += bytesOf(back.filter(({ isClaimed }) => !isClaimed)) - bytesOf(hidden);
-    const removed = yield* removeUnheld(this.#dialect, idsOf(gone));
-    return { removed, waiting: left.filter((each) => !gone.includes(each)) };
+    this.#claims.bytes += sumBytes(referenced.filter(({ isClaimed }) => !isClaimed)) - sumBytes(unclaimed);
+    const removed = yield* removeUnheld(this.#dialect, toIds(removable));
+    return { removed, waiting: unreferenced.filter((each) => !removable.includes(each)) };
   }
 
-  /** Counts contents, except those that something else holds, too. */
-  async #addLeft(what: "freed" | "waiting", left: readonly Claim[]): Promise<void> {
-    if (left.length === 0) return;
+  /** Counts contents, except those that something else claims as well. */
+  async #count(category: "freed" | "waiting", claims: readonly Claim[]): Promise<void> {
+    if (claims.length === 0) return;
     const shared = await this.#store.read(
       rows<{ id: number }>(
         `SELECT id FROM content WHERE ${this.#dialect.oneOf("id", "$1")} AND (
            EXISTS (SELECT 1 FROM tenant_content WHERE content_id = id AND tenant <> $2)
            OR EXISTS (SELECT 1 FROM left_content WHERE content_id = id AND tenant <> $2)
            OR EXISTS (SELECT 1 FROM derived WHERE content_id = id))`,
-        [idsOf(left), this.#tenant],
+        [toIds(claims), this.#tenant],
       ),
     );
-    const others = new Set(idsOf(shared));
+    const sharedIds = new Set(toIds(shared));
     addContents(
       this.#sums,
-      left.filter(({ id }) => !others.has(id)),
-      what,
+      claims.filter(({ id }) => !sharedIds.has(id)),
+      category,
     );
   }
 
-  /** Releases results when none of the contents that they were made of is left. */
+  /** Releases results if none of the contents from which they were derived is left. */
   async #collectResults(): Promise<void> {
     for (let from = ""; ;) {
       const results = await this.#store.read(
@@ -347,21 +347,22 @@ class TenantCollector {
           [this.#tenant, from],
         ),
       );
-      const isLeft = ({ sources }: Result): boolean =>
+      const isUnreferenced = ({ sources }: Result): boolean =>
         sources !== null && !sources.split(" ").some((cid) => this.#reach.has(cid));
-      const left = results.filter(isLeft);
-      if (this.#isTrial) addResults(this.#sums, left);
-      else if (left.length > 0) addResults(this.#sums, await this.#settled(() => this.#release(left.filter(isLeft))));
+      const underivable = results.filter(isUnreferenced);
+      if (this.#isTrial) addResults(this.#sums, underivable);
+      else if (underivable.length > 0)
+        addResults(this.#sums, await this.#transact(() => this.#release(underivable.filter(isUnreferenced))));
       if (results.length < ROWS) return;
       from = results.at(-1)!.key;
     }
   }
 
-  *#release(left: readonly Result[]): Steps<{ readonly bytes: number }[]> {
-    const keys = keysOf(left);
+  *#release(underivable: readonly Result[]): Steps<{ readonly bytes: number }[]> {
+    const keys = toKeys(underivable);
     const released = `tenant = $1 AND ${this.#dialect.oneOf("key", "$2")}`;
     yield* rows(`DELETE FROM tenant_derived WHERE ${released}`, [this.#tenant, keys]);
-    this.#claims.bytes -= bytesOf(left);
+    this.#claims.bytes -= sumBytes(underivable);
     return yield* removeResultsWhole(this.#dialect, keys);
   }
 
@@ -370,48 +371,48 @@ class TenantCollector {
   }
 }
 
-/** Removes what the last calls of tenants wrote that were deleted meanwhile. */
+/** Removes what the last calls of deleted tenants wrote. */
 async function removeRemains(store: CollectedStore): Promise<void> {
   const { dialect } = store;
-  const gone = await store.read(
+  const deletedTenants = await store.read(
     rows<{ tenant: string }>(
       `WITH RECURSIVE each (tenant) AS (
          SELECT min(tenant) FROM name_change
          UNION ALL SELECT (SELECT min(change.tenant) FROM name_change AS change WHERE change.tenant > each.tenant)
            FROM each WHERE each.tenant IS NOT NULL)
-       SELECT tenant FROM each WHERE ${WAS_DELETED} AND (
+       SELECT tenant FROM each WHERE ${IS_DELETED} AND (
          EXISTS (SELECT 1 FROM name_change WHERE name_change.tenant = each.tenant AND kind <> 'tenant') OR ${REMAINS})`,
     ),
   );
-  for (const { tenant } of gone) {
-    const left = newAlias();
+  for (const { tenant } of deletedTenants) {
+    const alias = newAlias();
     const remove = function* (): Steps<void> {
-      const still = `SELECT 1 FROM (SELECT CAST($1 AS text) AS tenant) AS each WHERE ${WAS_DELETED}`;
+      const still = `SELECT 1 FROM (SELECT CAST($1 AS text) AS tenant) AS each WHERE ${IS_DELETED}`;
       if ((yield* rows(still, [tenant])).length === 0) return;
-      yield* purge(dialect, tenant, left, "kind <> 'tenant'");
-      if (dialect.mustErase !== undefined) yield* rows(dialect.mustErase);
+      yield* purge(dialect, tenant, alias, "kind <> 'tenant'");
+      if (dialect.requestErasure !== undefined) yield* rows(dialect.requestErasure);
     };
     await store.write(remove, { tenant, bytes: 0 }, true);
-    await removeClaims((work) => store.write(work), dialect, left);
+    await removeClaims((work) => store.write(work), dialect, alias);
   }
 }
 
-const WAS_DELETED = `NOT EXISTS (SELECT 1 FROM tenant WHERE tenant.name = each.tenant)
+const IS_DELETED = `NOT EXISTS (SELECT 1 FROM tenant WHERE tenant.name = each.tenant)
   AND EXISTS (SELECT 1 FROM name_change WHERE name_change.tenant = each.tenant AND kind = 'tenant')`;
 const REMAINS = ["name", "record", "secret", "server_data", "left_content", "tenant_content", "tenant_derived"]
   .map((table) => `EXISTS (SELECT 1 FROM ${table} WHERE ${table}.tenant = each.tenant)`)
   .join(" OR ");
 
-/** Removes the expired values that no write has removed, and the rows of servers that have no data. */
+/** Removes expired values that no write has removed, and the rows of servers without data. */
 async function removeExpiredValues(store: CollectedStore): Promise<void> {
   for (const { tenant, id } of await store.read(expiredOwners())) {
-    const remove = (): Steps<number> => removeExpired(store.dialect, id, FEW_VALUES);
+    const remove = (): Steps<number> => removeExpired(store.dialect, id, EXPIRED_VALUES);
     while ((await store.write(remove, { tenant, bytes: 0 })) > 0);
   }
   await store.write(removeEmptyOwners);
 }
 
-/** Removes results and contents that no tenant has a claim on. */
+/** Removes results and contents without claims. */
 async function removeUnheldParts(store: CollectedStore, sums: CollectionSums): Promise<void> {
   const { dialect } = store;
   for (let from = ""; ;) {
@@ -422,7 +423,7 @@ async function removeUnheldParts(store: CollectedStore, sums: CollectionSums): P
         [from],
       ),
     );
-    const keys = keysOf(results);
+    const keys = toKeys(results);
     if (keys.length > 0) addResults(sums, await store.write(() => removeResultsWhole(dialect, keys)));
     if (keys.length < ROWS) break;
     from = keys.at(-1)!;
@@ -431,46 +432,46 @@ async function removeUnheldParts(store: CollectedStore, sums: CollectionSums): P
     const contents = await store.read(
       rows<{ id: number; bytes: number | null }>(
         `SELECT id, CASE WHEN ${UNHELD} THEN octet_length(bytes) END AS bytes
-         FROM (SELECT id, bytes FROM content WHERE id > $1 ORDER BY id LIMIT ${IDS}) AS content ORDER BY id`,
+         FROM (SELECT id, bytes FROM content WHERE id > $1 ORDER BY id LIMIT ${SCANNED_IDS}) AS content ORDER BY id`,
         [from],
       ),
     );
     const unheld = contents.filter(({ bytes }) => bytes !== null);
-    for (const some of partsOf(unheld, ROWS, dialect.removedBytesMax))
-      addContents(sums, await store.write(() => removeUnheld(dialect, idsOf(some))));
-    if (contents.length < IDS) return;
+    for (const batch of toBatches(unheld, ROWS, dialect.removedBytesMax))
+      addContents(sums, await store.write(() => removeUnheld(dialect, toIds(batch))));
+    if (contents.length < SCANNED_IDS) return;
     from = contents.at(-1)!.id;
   }
 }
 
-/** As `removeResults`, with what only they held. */
+/** The same as `removeResults`, including content that only they claimed. */
 function* removeResultsWhole(dialect: Dialect, keys: readonly string[]): Steps<{ readonly bytes: number }[]> {
   const removed = yield* removeResults(dialect, keys);
-  yield* removeUnheld(dialect, idsOf(removed));
+  yield* removeUnheld(dialect, toIds(removed));
   return removed;
 }
 
 function addContents(
   sums: CollectionSums,
   contents: readonly SizedContent[],
-  what: "freed" | "waiting" = "freed",
+  category: "freed" | "waiting" = "freed",
 ): void {
-  for (const { bytes, isPackage } of contents) sums.add(what, isPackage ? "packages" : "content", bytes);
+  for (const { bytes, isPackage } of contents) sums.add(category, isPackage ? "packages" : "content", bytes);
 }
 
 function addResults(sums: CollectionSums, results: readonly { readonly bytes: number }[]): void {
   for (const { bytes } of results) sums.add("freed", "compiled", bytes);
 }
 
-function bytesOf(found: readonly { readonly bytes: number }[]): number {
-  return found.reduce((sum, { bytes }) => sum + bytes, 0);
+function sumBytes(items: readonly { readonly bytes: number }[]): number {
+  return items.reduce((sum, { bytes }) => sum + bytes, 0);
 }
 
 interface Claim extends SizedContent {
   readonly cid: Cid;
 }
 
-interface Noted extends Claim {
+interface NotedClaim extends Claim {
   readonly since: number;
   readonly now: number;
   readonly isClaimed: boolean | number;
@@ -479,6 +480,6 @@ interface Noted extends Claim {
 interface Result {
   readonly key: string;
   readonly bytes: number;
-  /** CIDs; null where they are not known. */
+  /** CIDs separated by spaces; null if unknown. */
   readonly sources: string | null;
 }

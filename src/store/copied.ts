@@ -1,30 +1,32 @@
 import type { ReadableLinks } from "../audit/audit-entry.ts";
 
-/** A store of another kind as the copy of one reads and writes it: by tables and rows, which are alike in all stores. */
+/**
+ * The interface through which stores of different kinds are copied: tables and rows, which are the same in all stores.
+ */
 
-/** The types by their names in Postgres. */
+/** Column types by their names in Postgres. */
 type ColumnType = "bigint" | "text" | "bytea" | "boolean";
 
 export interface CopiedTable {
   readonly name: string;
   readonly columns: Readonly<Record<string, ColumnType>>;
-  /** By these its rows are put in order. */
+  /** The columns by which rows are sorted. */
   readonly key: readonly string[];
-  /** The column whose values may be long. */
+  /** A column of potentially long values. */
   readonly long?: string;
-  /** The rows that are copied; all without it. */
+  /** A condition for the rows to copy; all by default. */
   readonly where?: string;
 }
 
 export type CopiedRow = Readonly<Record<string, unknown>>;
 
-/** The most rows, and what their long values may have together, that are in memory at once; one row always is. */
+/** The maximum number of rows in memory at once, and of bytes of their long values; at least one row. */
 export const ROWS_AT_ONCE = 1_000;
 export const BYTES_AT_ONCE = 8 * 1024 * 1024;
 
 /**
- * All that a store keeps, in an order in which each row finds those that it refers to. Left out is what tells of processes
- * (nodes, letters and leases) and of the database itself.
+ * The copied tables, in an order in which rows only refer to earlier ones. Omits tables about processes (nodes,
+ * messages and leases) and about the database itself.
  */
 export const copiedTables: readonly CopiedTable[] = [
   table("content", "id", "id bigint, cid text, bytes bytea, is_leaf boolean, is_package boolean", { long: "bytes" }),
@@ -35,7 +37,7 @@ export const copiedTables: readonly CopiedTable[] = [
     "name_change",
     "id",
     "id bigint, tenant text, kind text, name text, cid text, changed_at bigint, changed_by text",
-    // Those of an import that was never published stay behind.
+    // Changes of an import that was never published are not copied.
     { where: "tenant NOT LIKE '~%'" },
   ),
   table("derived", "key", "key text, content_id bigint"),
@@ -107,59 +109,59 @@ function table(
   return { name, key: key.split(", "), columns: Object.fromEntries(typed), ...more };
 }
 
-/** The tables in which a new store has rows already. */
-export const BEGUN_TABLES: ReadonlySet<string> = new Set(["tenant", "audit_anchored"]);
+/** Tables that have rows in a new store. */
+export const PREFILLED_TABLES: ReadonlySet<string> = new Set(["tenant", "audit_anchored"]);
 
-interface CopiedParts {
-  /** The rows of a table that are copied. */
+interface CopyEndpoint {
+  /** The number of rows to copy from a table. */
   count(table: CopiedTable): Promise<number>;
   readonly audit: ReadableLinks;
 }
 
 /** A store at one moment. */
-export interface CopySource extends CopiedParts {
-  /** In the order of their keys. */
+export interface CopySource extends CopyEndpoint {
+  /** Sorted by key. */
   rows(table: CopiedTable): AsyncIterable<readonly CopiedRow[]>;
   /** The number of the latest change of a name. */
   readonly latestChange: number;
-  /** The processes that serve from it. */
+  /** The number of processes that serve from it. */
   readonly nodes: number;
-  /** The ids of the keys that its secrets are sealed with. */
+  /** The ids of the keys with which its secrets are encrypted. */
   readonly keyIds: readonly string[];
-  /** True if something was changed after that moment. */
+  /** True if the store was changed after that moment. */
   isChanged(): Promise<boolean>;
   close(): Promise<void>;
 }
 
-/** A store that nobody sees before it is whole. */
-export interface CopyTarget extends CopiedParts {
+/** A store that is not visible until it is complete. */
+export interface CopyTarget extends CopyEndpoint {
   write(table: CopiedTable, rows: readonly CopiedRow[]): Promise<void>;
-  /** Numbers go on from those that were copied. */
+  /** Continues numbering after the copied changes. */
   continueAfter(latestChange: number): Promise<void>;
 }
 
-/** Makes a store of what `work` writes, if it resolves; otherwise everything is as it was. */
-export type IntoStore = <T>(work: (target: CopyTarget) => Promise<T>) => Promise<T>;
+/** Creates a store from what `work` writes if it resolves; otherwise, nothing changes. */
+export type StoreCreator = <T>(work: (target: CopyTarget) => Promise<T>) => Promise<T>;
 
-export function selectOf({ name, columns, where }: CopiedTable): string {
-  return `SELECT ${columnsOf({ columns })} FROM ${name}${where === undefined ? "" : ` WHERE ${where}`}`;
+export function selectRows({ name, columns, where }: CopiedTable): string {
+  return `SELECT ${columnList({ columns })} FROM ${name}${where === undefined ? "" : ` WHERE ${where}`}`;
 }
 
-export function columnsOf({ columns }: Pick<CopiedTable, "columns">): string {
+export function columnList({ columns }: Pick<CopiedTable, "columns">): string {
   return Object.keys(columns)
     .map((column) => `"${column}"`)
     .join(", ");
 }
 
-export function orderOf({ key }: Pick<CopiedTable, "key">): string {
+export function orderBy({ key }: Pick<CopiedTable, "key">): string {
   return `ORDER BY ${key.map((column) => `"${column}"`).join(", ")}`;
 }
 
-export function countOf({ name, where }: CopiedTable): string {
+export function countRows({ name, where }: CopiedTable): string {
   return `SELECT count(*) AS rows FROM ${name}${where === undefined ? "" : ` WHERE ${where}`}`;
 }
 
-/** Asks for one row, which is another one as soon as anything was changed that is kept for long. */
-export const MARKS = `SELECT (SELECT coalesce(max(arrival), 0) FROM audit) AS arrival,
+/** A query for a single row that changes with every durable change. */
+export const CHANGE_MARKERS = `SELECT (SELECT coalesce(max(arrival), 0) FROM audit) AS arrival,
   (SELECT coalesce(max(id), 0) FROM name_change) AS change, (SELECT count(*) FROM token) AS tokens,
   (SELECT count(*) FROM secret) AS secrets, (SELECT coalesce(sum(version), 0) FROM server_data) AS "values"`;

@@ -2,64 +2,66 @@ import type { Keep, ReadableLinks } from "../audit/audit-entry.ts";
 import { faultText, verifyLog } from "../audit/verify.ts";
 import { matches, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
-import { copiedTables, type CopySource, type IntoStore } from "./copied.ts";
+import { copiedTables, type CopySource, type StoreCreator } from "./copied.ts";
 
 export interface CopiedStore {
   readonly contents: number;
   readonly bytes: number;
-  /** The rows of all tables. */
   readonly rows: number;
-  /** The ids of the keys that its secrets are sealed with. */
+  /** The ids of the keys with which its secrets are encrypted. */
   readonly keyIds: readonly string[];
-  /** Where the audit log does not fit, in the source as in the copy; undefined where it fits. */
+  /** A fault of the audit log that exists in the source and in the copy; undefined if there is none. */
   readonly logFault: string | undefined;
 }
 
 export interface CopySettings {
-  /** The limits of the audit log, by which it is verified. */
+  /** The limits of the audit log, for its verification. */
   readonly keep: Keep;
-  /** Called with each table that is begun. */
   readonly onTable?: (name: string) => void;
 }
 
 /**
- * Copies all that a store keeps into a new one, which then is there whole and verified, or not at all. The source is only
- * read. Rejects with `backup_failed` where it is damaged, or in use: what is changed meanwhile would be in one of them alone.
+ * Copies everything in a store into a new one, which exists only once it is complete and verified. Only reads the
+ * source. Rejects with `backup_failed` if the source is damaged or in use, as concurrent changes would be missing in
+ * the copy.
  */
 export async function copyRows(
   source: CopySource,
-  into: IntoStore,
-  { keep, onTable }: CopySettings,
+  into: StoreCreator,
+  { keep: auditLimits, onTable }: CopySettings,
 ): Promise<CopiedStore> {
   if (source.nodes > 0) {
-    const who = source.nodes === 1 ? "a process serves" : `${source.nodes} processes serve`;
-    const detail = `${who} from the store that is to be copied; end all of them (a killed one counts for BERTH_NODE_LEASE_MS)`;
+    const users = source.nodes === 1 ? "a process serves" : `${source.nodes} processes serve`;
+    const detail = `${users} from the store to be copied; stop all of them (a killed one counts for BERTH_NODE_LEASE_MS)`;
     throw new BerthError("backup_failed", detail);
   }
   return into(async (target) => {
     let [contents, bytes, rows] = [0, 0, 0];
     for (const table of copiedTables) {
       onTable?.(table.name);
-      for await (const some of source.rows(table)) {
+      for await (const batch of source.rows(table)) {
         if (table.name === "content") {
-          checkContents(some as never);
-          contents += some.length;
-          bytes += (some as unknown as readonly ContentRow[]).reduce((sum, row) => sum + row.bytes.length, 0);
+          checkContents(batch as never);
+          contents += batch.length;
+          bytes += (batch as unknown as readonly ContentRow[]).reduce((sum, row) => sum + row.bytes.length, 0);
         }
-        await target.write(table, some);
-        rows += some.length;
+        await target.write(table, batch);
+        rows += batch.length;
       }
-      const [there, here] = [await source.count(table), await target.count(table)];
-      if (there !== here)
-        throw new BerthError("backup_failed", `of the ${there} rows of ${table.name}, ${here} arrived`);
+      const [sourceCount, targetCount] = [await source.count(table), await target.count(table)];
+      if (sourceCount !== targetCount)
+        throw new BerthError(
+          "backup_failed",
+          `only ${targetCount} of ${sourceCount} rows of ${table.name} were copied`,
+        );
     }
     await target.continueAfter(source.latestChange);
     onTable?.("audit, which is verified");
-    const logFault = await faultOf(target.audit, keep);
-    if (logFault !== undefined && logFault !== (await faultOf(source.audit, keep)))
-      throw new BerthError("backup_failed", `the audit log of the copy does not fit: ${logFault}`);
+    const logFault = await findLogFault(target.audit, auditLimits);
+    if (logFault !== undefined && logFault !== (await findLogFault(source.audit, auditLimits)))
+      throw new BerthError("backup_failed", `the audit log of the copy is invalid: ${logFault}`);
     if (await source.isChanged()) {
-      const detail = "the store that is to be copied was changed meanwhile; end what uses it, and try again";
+      const detail = "the store was changed while it was copied; stop everything that uses it, and try again";
       throw new BerthError("backup_failed", detail);
     }
     return { contents, bytes, rows, keyIds: source.keyIds, logFault };
@@ -78,7 +80,7 @@ function checkContents(rows: readonly ContentRow[]): void {
   throw new BerthError("backup_failed", detail);
 }
 
-async function faultOf(log: ReadableLinks, keep: Keep): Promise<string | undefined> {
+async function findLogFault(log: ReadableLinks, keep: Keep): Promise<string | undefined> {
   const { fault } = await verifyLog(log, undefined, keep);
   return fault && faultText(fault);
 }

@@ -4,45 +4,44 @@ import type { ForeignChange } from "./rules.ts";
 import type { Steps } from "./steps.ts";
 import type { NewRetainedCall, ServerValue } from "./store.ts";
 
-/** The differences between the SQL of the stores. Both have the function `berth_now()`, the clock of the store. */
+/** The SQL differences between the stores. Both define the function `berth_now()`, the clock of the store. */
 export interface Dialect {
-  /** A condition: the column has one of the values of an array parameter. */
+  /** A condition that the column has one of the values of an array parameter. */
   oneOf(column: string, parameter: string): string;
 
-  /** A table expression: the texts of an array parameter, in the column `value`. */
-  texts(parameter: string): string;
+  /** A table expression with the texts of an array parameter in the column `value`. */
+  textTable(parameter: string): string;
 
-  /** Columns of `content`: it is known to refer to no other content; it is the tarball of a package. */
+  /** Conditions on `content`: it is known to refer to no other content, and it is the tarball of a package. */
   readonly isLeaf: string;
   readonly isPackage: string;
 
-  /** A table of one row: `latest`, the number of the latest change of a name. */
+  /** A table with a single row: `latest`, the number of the latest change of a name. */
   readonly changeCounter: string;
 
-  /**
-   * True where other processes learn from the row of the latest change, rather than from a counter, how far they have
-   * read, so that it must stay.
-   */
+  /** True if other processes read their progress from the row of the latest change, so that it must remain. */
   readonly keepsLatestChange: boolean;
 
-  /** Ends a SELECT: locks its rows, without those that another transaction has locked. Empty where one process writes. */
-  readonly lockUnlocked: string;
+  /** Appended to a SELECT: locks its rows and skips those that are locked. Empty in a store with a single writer. */
+  readonly skipLocked: string;
 
-  /** The ids of the first rows of a query for `id` and `bytes`, at least one, that one transaction may remove. */
-  removable(query: string): string;
+  /**
+   * Selects the ids of the first rows of a query for `id` and `bytes` that one transaction may remove; at least one.
+   */
+  selectRemovable(query: string): string;
 
-  /** The bytes of content, at least one content, that one transaction may remove. */
+  /** The total size of contents that one transaction may remove, but at least one content. */
   readonly removedBytesMax: number;
 
-  /** Writes values over those that are there, and grows the sums of their servers. */
+  /** Inserts or replaces values and updates the sums of their servers. */
   putValues(tenant: string, values: readonly WrittenValue[]): Steps<void>;
 
-  /** Adds retained calls, and grows the sums of their servers. */
+  /** Adds retained calls and updates the sums of their servers. */
   addCalls(tenant: string, calls: readonly NewRetainedCall[]): Steps<void>;
 
   /**
-   * Removes the rows whose ids a query selects, and subtracts them from the sums of their servers. Returns their number.
-   * `size` is the counted size of a row, in SQL.
+   * Removes the rows whose ids a query selects, and subtracts them from the sums of their servers. Returns their
+   * number. `size` is an SQL expression for the counted size of a row.
    */
   removeRows(
     table: "server_value" | "retained_call",
@@ -51,59 +50,58 @@ export interface Dialect {
     values: readonly unknown[],
   ): Steps<number>;
 
-  /** Moves the claims on content of the tenant `$1`, and those about to be removed, to `$2`, which has none. */
+  /** Moves the claims on content, and those about to be removed, from tenant `$1` to `$2`, which has none. */
   readonly moveContentClaims: readonly string[];
 
   /**
-   * Removes a tenant's names, records, secrets unless it `keepsSecrets`, and those changes that fulfil a condition; returns
-   * the number of names.
+   * Removes a tenant's names, records, secrets unless `keepsSecrets`, and matching changes. Returns the number of
+   * names.
    */
   removeTenantRows(tenant: string, changes: string, keepsSecrets?: boolean): Steps<number>;
 
-  /** A statement after which the remains of deleted tenants are overwritten, where the store does so. */
-  readonly mustErase?: string;
+  /** A statement that requests to overwrite the remains of deleted tenants, if the store does that. */
+  readonly requestErasure?: string;
 
-  /** Marks the contents `$1`, CIDs, as leaves. */
+  /** Marks the contents with the CIDs `$1` as leaves. */
   readonly addLeaves: string;
 
-  /** Settles what becomes of noted contents, given their ids. */
+  /** Applies the decisions about noted contents, given their ids. */
   settleNoted(tenant: string, noted: SettledIds): Steps<void>;
 
-  /** A column of the audit log as a value of this type, also where damage has changed the type of what is stored. */
-  readonly stored: (column: string, type: "BLOB" | "TEXT" | "INTEGER") => string;
+  /** Casts a column of the audit log to this type, in case damage has changed the type of a stored value. */
+  readonly typed: (column: string, type: "BLOB" | "TEXT" | "INTEGER") => string;
 
-  /** The ends of chains, with the time, for a transaction that appends to them. New chains begin. */
+  /** Locks and returns the ends of chains, for a transaction that appends to them. Creates missing chains. */
   lockChainEnds(tenants: readonly string[]): Steps<ChainEnd[]>;
 
-  /** Adds links in their order, and stores the new ends of their chains, with the bytes that they have grown by. */
+  /** Adds links in order, and stores the new ends of their chains and the bytes by which they have grown. */
   addLinks(links: readonly AddedLink[], ends: readonly ChainEnd[]): Steps<void>;
 
-  /** Keeps others from appending, and waits until all that they have added is committed, where several processes write. */
+  /** Prevents other processes from appending, and waits until their appended links are committed. */
   readonly lockChains?: string;
-  /** Keeps others from removing, where several processes write. */
+  /** Prevents other processes from removing links. */
   readonly lockRetention?: string;
 }
 
-/** A value, and by how much it grows the sums of its server. */
+/** A value, and by how much it increases the sums of its server. */
 export interface WrittenValue extends ServerValue {
-  readonly grows: { readonly items: number; readonly bytes: number };
+  readonly growth: { readonly items: number; readonly bytes: number };
 }
 
 export interface SettledIds {
-  /** The tenant refers to them again. */
-  readonly back: readonly number[];
-  /** They lose their note. */
-  readonly gone: readonly number[];
-  /** They lose their claim. */
-  readonly hidden: readonly number[];
-  /** Their grace period begins again, without a claim. */
-  readonly later: readonly number[];
+  /** Referenced by the tenant again. */
+  readonly reclaimed: readonly number[];
+  /** Their notes are removed. */
+  readonly removed: readonly number[];
+  /** Their claims are removed. */
+  readonly unclaimed: readonly number[];
+  /** Their grace period starts again, without a claim. */
+  readonly restarted: readonly number[];
 }
 
-/** A link of the audit log, not yet stored. */
 export type AddedLink = Omit<AuditLink, "chain" | "arrival" | "body"> & Pick<AuditEntry, "body">;
 
-/** The end of a chain, and the bytes that it grows by. */
+/** The end of a chain, and the bytes by which it grows. */
 export interface ChainEnd extends AuditHead {
   readonly tenant: string;
   readonly at: number;
@@ -112,7 +110,6 @@ export interface ChainEnd extends AuditHead {
   otherBytes: number;
 }
 
-/** A row of the history of names. */
 export interface NameChangeRow {
   readonly id: number;
   readonly kind: string;
@@ -131,5 +128,5 @@ export interface NewChange {
   readonly by: string;
 }
 
-/** Adds changes to the history of names, after all that a transaction writes, and returns their numbers. */
+/** Adds changes to the history of names, as the last writes of a transaction. Returns their numbers. */
 export type RecordChanges = (changes: readonly NewChange[]) => Steps<number[]>;

@@ -1,6 +1,6 @@
 import { BerthError } from "../lib/errors.ts";
 
-/** Resolves with undefined where the bytes went bad on the disk or are gone, for callers that go on without. */
+/** Resolves with undefined if the bytes are missing or damaged on disk, for callers that can continue without them. */
 export async function ifSound<T>(reading: Promise<T>): Promise<T | undefined> {
   try {
     return await reading;

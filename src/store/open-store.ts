@@ -5,7 +5,7 @@ import { copyRows, type CopiedStore, type CopySettings } from "./copy.ts";
 import type { DatabaseState } from "./postgres/backup.ts";
 import type { KeyProofs } from "./postgres/key-proofs.ts";
 import { backupStore, restoreStore } from "./sqlite/backup.ts";
-import { intoSqlite, sqliteSource } from "./sqlite/copy.ts";
+import { createInSqlite, sqliteSource } from "./sqlite/copy.ts";
 import { DATABASE_FILE } from "./sqlite/open-database.ts";
 import { openSqliteStore } from "./sqlite/sqlite-store.ts";
 import { foreignLog } from "./sqlite/store-files.ts";
@@ -13,21 +13,21 @@ import { openThreadedStore } from "./sqlite/threaded-store.ts";
 import type { SecretStore, Store } from "./store.ts";
 
 /**
- * The only place outside of `sqlite/` and `postgres/` that names an implementation of the store. That of Postgres is
- * loaded where a database is named: every start would be slower with its client.
+ * The only file outside of `sqlite/` and `postgres/` that names an implementation of the store. The one for Postgres is
+ * loaded on demand, because its client would slow down every start.
  */
 export interface StoreOptions {
   readonly dataDir: string;
-  /** The Postgres that has the store, as a connection URI; without it, SQLite in the data folder has it. */
+  /** Connection URI of the Postgres database that contains the store. Without it, SQLite in the data folder is used. */
   readonly database?: string | undefined;
   readonly log?: Log;
-  /** Opening rejects with `config_invalid` where the nodes of the database have other keys. */
+  /** Opening rejects with `config_invalid` if the nodes of the database have other keys. */
   readonly keyProofs?: KeyProofs | undefined;
-  /** A command waits for its store anyway, so it needs no thread for it. Its keys do not count for nodes. */
+  /** A command waits for its store, so it does not need a thread for it. Its keys do not count as those of a node. */
   readonly isCommand?: boolean;
 }
 
-/** Makes a new store where there is none. Rejects with `store_failed`. */
+/** Creates a new store if there is none. Rejects with `store_failed`. */
 export async function openStore({ database, ...options }: StoreOptions): Promise<Store & SecretStore> {
   if (database === undefined) return options.isCommand ? openSqliteStore(options) : openThreadedStore(options);
   const { openPostgresStore } = await import("./postgres/postgres-store.ts");
@@ -35,12 +35,12 @@ export async function openStore({ database, ...options }: StoreOptions): Promise
 }
 
 /**
- * Copies all that one store keeps into another place, where none may be: from SQLite to Postgres, and back. Rejects with
- * `backup_failed`, and changes nothing.
+ * Copies everything in a store to a place without one: from SQLite to Postgres, or back. Rejects with `backup_failed`,
+ * and then changes nothing.
  */
 export async function copyStore(from: StoreOptions, to: StoreOptions, settings: CopySettings): Promise<CopiedStore> {
-  const { intoPostgres, postgresSource } = await import("./postgres/copy.ts");
-  const into = to.database === undefined ? intoSqlite(to.dataDir) : intoPostgres(to.database, to.log);
+  const { createInPostgres: intoPostgres, postgresSource } = await import("./postgres/copy.ts");
+  const into = to.database === undefined ? createInSqlite(to.dataDir) : intoPostgres(to.database, to.log);
   const source =
     from.database === undefined ? sqliteSource(from.dataDir, from.log) : await postgresSource(from.database, from.log);
   try {
@@ -50,7 +50,9 @@ export async function copyStore(from: StoreOptions, to: StoreOptions, settings: 
   }
 }
 
-/** False where opening makes a new store. True for the remains of one, too, which opening refuses with advice. */
+/**
+ * False if opening would create a new store. Also true for the remains of a store, which opening rejects with advice.
+ */
 export async function hasStore({ dataDir, database }: StoreOptions): Promise<boolean> {
   if (database !== undefined) return (await import("./postgres/upgrade.ts")).hasTables(database);
   const file = join(dataDir, DATABASE_FILE);

@@ -3,17 +3,19 @@ import type { Dialect } from "./dialect.ts";
 import { dataBytes, inBatches, type ServerData } from "./server-data.ts";
 import { rows, type Steps } from "./steps.ts";
 import type {
-  KeepingServer,
+  RetainingServer,
   NewRetainedCall,
   RetainedCall,
   RetainedCallFacts,
   RetainedCallPage,
   RetainedCallPart,
-  RetainedCallRoom,
+  RetainedCallQuota,
   RetainedCallStore,
 } from "./store.ts";
 
-/** The most calls that one transaction removes, so that it stays short; and more than it adds, above a limit. */
+/**
+ * The maximum number of calls that one transaction removes, so that it stays short, in addition to as many as it adds.
+ */
 const AT_ONCE = 32;
 
 const CALLS = "retained_call JOIN server_data AS owner ON owner.id = server_id";
@@ -21,11 +23,11 @@ const OF_SERVER = "tenant = $1 AND kind = 'calls' AND server = $2";
 const SIZE = "octet_length(body)";
 const FACTS = "retained_call.id, at, tool, outcome, micros, principal";
 
-/** The retained calls of either store. */
-export function retainedCallsIn(data: ServerData): RetainedCallStore {
+/** The store of retained calls for both databases. */
+export function createRetainedCallStore(data: ServerData): RetainedCallStore {
   const { dialect, read } = data;
-  const write = <T>(tenant: string, work: () => Steps<T>, mayFill = false): Promise<T> =>
-    data.write(tenant, work, { isDurable: false, mayFill });
+  const write = <T>(tenant: string, work: () => Steps<T>, mayExceedQuota = false): Promise<T> =>
+    data.write(tenant, work, { isDurable: false, mayExceedQuota });
   return {
     async add(tenant, calls, room) {
       if (calls.length === 0) return;
@@ -43,7 +45,7 @@ export function retainedCallsIn(data: ServerData): RetainedCallStore {
 
     servers: () =>
       read(
-        rows<KeepingServer>(
+        rows<RetainingServer>(
           `SELECT tenant, server FROM server_data WHERE kind = 'calls' AND items > 0 AND tenant NOT LIKE '${ALIAS}%'
            ORDER BY tenant, server`,
         ),
@@ -53,7 +55,7 @@ export function retainedCallsIn(data: ServerData): RetainedCallStore {
       inBatches(AT_ONCE, () => write(tenant, () => removeSome(dialect, tenant, server, before))),
 
     async removeExpired() {
-      const places = await read(
+      const owners = await read(
         rows<{ tenant: string; id: number }>(
           `SELECT DISTINCT tenant, server_id AS id FROM ${CALLS}
            WHERE expires_at <= (SELECT berth_now()) AND tenant NOT LIKE '${ALIAS}%'`,
@@ -63,7 +65,7 @@ export function retainedCallsIn(data: ServerData): RetainedCallStore {
       const expired = `SELECT id FROM retained_call WHERE server_id = $1 AND expires_at <= (SELECT berth_now())
         ORDER BY at, id LIMIT ${AT_ONCE}`;
       let removed = 0;
-      for (const { tenant, id } of places)
+      for (const { tenant, id } of owners)
         removed += await inBatches(AT_ONCE, () => write(tenant, () => remove(dialect, expired, [id])));
       return removed;
     },
@@ -71,39 +73,39 @@ export function retainedCallsIn(data: ServerData): RetainedCallStore {
 }
 
 function* add(
-  { dialect, checkRoom }: ServerData,
+  { dialect, checkQuota }: ServerData,
   tenant: string,
   calls: readonly NewRetainedCall[],
-  room: RetainedCallRoom,
+  room: RetainedCallQuota,
 ): Steps<void> {
   const bytes = calls.reduce((sum, { body }) => sum + Buffer.byteLength(body), 0);
   if (room.storedBytesMax !== undefined)
-    yield* checkRoom(tenant, yield* dataBytes(tenant), bytes, room.storedBytesMax, "storage_full");
+    yield* checkQuota(tenant, yield* dataBytes(tenant), bytes, room.storedBytesMax, "storage_full");
   yield* dialect.addCalls(tenant, calls);
-  const most = calls.length + AT_ONCE;
-  const full = yield* rows<{ id: number; over: number }>(
+  const removableMax = calls.length + AT_ONCE;
+  const overfull = yield* rows<{ id: number; over: number }>(
     "SELECT id, items - $2 AS over FROM server_data WHERE tenant = $1 AND kind = 'calls' AND items > $2",
     [tenant, room.callsPerServer],
   );
   const oldest = "SELECT id FROM retained_call WHERE server_id = $1 ORDER BY at, id LIMIT $2";
-  for (const { id, over } of full) yield* remove(dialect, oldest, [id, Math.min(over, most)]);
-  for (let left = most; left > 0;) {
-    const [fullest] = yield* rows<{ id: number; over: number }>(
+  for (const { id, over } of overfull) yield* remove(dialect, oldest, [id, Math.min(over, removableMax)]);
+  for (let remaining = removableMax; remaining > 0;) {
+    const [largest] = yield* rows<{ id: number; over: number }>(
       `SELECT id, sum(bytes) OVER () - $2 AS over FROM server_data WHERE tenant = $1 AND kind = 'calls'
        ORDER BY bytes DESC, id LIMIT 1`,
       [tenant, room.bytesPerTenant],
     );
-    if (!fullest || fullest.over <= 0) return;
+    if (!largest || largest.over <= 0) return;
     const removed = yield* remove(
       dialect,
       `SELECT id FROM (
          SELECT id, sum(length) OVER (ORDER BY at, id) - length AS before FROM (
            SELECT id, at, octet_length(body) AS length FROM retained_call WHERE server_id = $1 ORDER BY at, id LIMIT $2) AS first
        ) AS oldest WHERE before < $3`,
-      [fullest.id, left, fullest.over],
+      [largest.id, remaining, largest.over],
     );
     if (removed === 0) return;
-    left -= removed;
+    remaining -= removed;
   }
 }
 
@@ -113,7 +115,7 @@ function* list(
   server: string,
   { max, after, tool, outcomes, since = 0, before = Number.MAX_SAFE_INTEGER }: RetainedCallPart,
 ): Steps<RetainedCallPage> {
-  // One more call shows that there is a next page.
+  // One more than requested shows whether there is a next page.
   const values: unknown[] = [
     tenant,
     server,

@@ -2,41 +2,41 @@ import { matches, matchesInTurns, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import { turnTaker } from "../lib/event-loop.ts";
 import { soundObject } from "../lib/json.ts";
-import type { ChangedName, FullCode, StoredUse, Tenant, TokenRecord } from "./store.ts";
+import type { ChangedName, StorageFullCode, StoredUse, Tenant, TokenRecord } from "./store.ts";
 
-/** The rules of every store, whatever keeps its rows. */
+/** Rules that apply to every store, regardless of the database. */
 
-/** The bytes, if they match their CID. Throws `content_corrupt`. */
-export function verified(cid: Cid, bytes: Uint8Array): Uint8Array {
-  return sound(cid, bytes, matches(cid, bytes));
+/** Returns the bytes if they match their CID. Throws `content_corrupt`. */
+export function verifyBytes(cid: Cid, bytes: Uint8Array): Uint8Array {
+  return requireMatch(cid, bytes, matches(cid, bytes));
 }
 
-/** As `verified`, for bytes that may be long: calls of others get their turns meanwhile. Throws or rejects. */
-export function verifiedInTurns(cid: Cid, bytes: Uint8Array): Uint8Array | Promise<Uint8Array> {
+/** The same for bytes that may be long: yields to the event loop in between. Throws or rejects. */
+export function verifyLongBytes(cid: Cid, bytes: Uint8Array): Uint8Array | Promise<Uint8Array> {
   const matching = matchesInTurns(cid, bytes);
   return matching instanceof Promise
-    ? matching.then((isSound) => sound(cid, bytes, isSound))
-    : sound(cid, bytes, matching);
+    ? matching.then((isMatch) => requireMatch(cid, bytes, isMatch))
+    : requireMatch(cid, bytes, matching);
 }
 
-/** Those that match their CIDs. */
-export async function soundOnes(found: ReadonlyMap<Cid, Uint8Array>): Promise<Map<Cid, Uint8Array>> {
-  const sound = new Map<Cid, Uint8Array>();
-  const takeTurns = turnTaker();
-  for (const [cid, bytes] of found) {
-    await takeTurns();
-    if (await matchesInTurns(cid, bytes)) sound.set(cid, bytes);
+/** Returns the contents that match their CIDs. */
+export async function matchingContents(blocks: ReadonlyMap<Cid, Uint8Array>): Promise<Map<Cid, Uint8Array>> {
+  const valid = new Map<Cid, Uint8Array>();
+  const yieldIfDue = turnTaker();
+  for (const [cid, bytes] of blocks) {
+    await yieldIfDue();
+    if (await matchesInTurns(cid, bytes)) valid.set(cid, bytes);
   }
-  return sound;
+  return valid;
 }
 
-/** The bytes, if `isSound`. Throws `content_corrupt`. */
-export function sound(cid: Cid, bytes: Uint8Array, isSound: boolean): Uint8Array {
-  if (isSound) return bytes;
+/** Returns the bytes if `isMatch`. Throws `content_corrupt`. */
+export function requireMatch(cid: Cid, bytes: Uint8Array, isMatch: boolean): Uint8Array {
+  if (isMatch) return bytes;
   throw new BerthError("content_corrupt", `${cid}; save it again, or restore a backup`, { data: { cid } });
 }
 
-/** True for a tarball, as far as its first bytes tell: it is compressed, so that no CID stands in it. */
+/** Recognizes a tarball by its first bytes. It is compressed, so it contains no readable CIDs. */
 export function isPackage(bytes: Uint8Array): boolean {
   return bytes[0] === 0x1f && bytes[1] === 0x8b;
 }
@@ -50,33 +50,35 @@ export function nameMoved(kind: string, name: string, expected: Cid | null, actu
   return new BerthError("name_conflict", detail, { data: { kind, name, expected, actual } });
 }
 
-/** Databases sort by UTF-8 bytes, which differs from code units beyond the basic plane. */
+/** Databases sort by UTF-8 bytes, which differs from UTF-16 code units beyond the basic plane. */
 export function byName(a: { name: string }, b: { name: string }): number {
   if (a.name === b.name) return 0;
   return a.name < b.name ? -1 : 1;
 }
 
-/** A changed name, or by itself a changed tenant, or a token by its id. */
+/** A changed name, or a changed tenant (as such), or a token by its id. */
 export type ForeignChange = Omit<ChangedName, "kind"> & { readonly kind: ChangedName["kind"] | "tenant" | "token" };
 
-/** The bytes that one change of a name counts for: its row and its index entry. */
+/** The counted size of one change of a name: its row and its index entry. */
 export const CHANGE_BYTES = 200;
 
-/** A change after which a tenant would store `bytes`; `use` is what it stores now. */
-export function full(
-  code: FullCode,
+/** The error for a change after which a tenant would store `bytes`; `use` is what it stores now. */
+export function storageFull(
+  code: StorageFullCode,
   { use, ...sizes }: { readonly bytes: number; readonly storedBytesMax: number; readonly use?: StoredUse },
 ): BerthError {
   const kinds = Object.entries(use ?? {}).filter(([, bytes]) => bytes > 0);
   const parts = kinds.length > 0 ? ` (${kinds.map((each) => each.join(" ")).join(", ")})` : "";
-  const detail = `it would be ${sizes.bytes} bytes, and may be ${sizes.storedBytesMax}, of all that the tenant stores${parts}`;
-  return new BerthError(code, `${detail}; ${MAKE_ROOM}`, { data: { ...sizes, ...(use && { use: { ...use } }) } });
+  const detail = `the tenant would store ${sizes.bytes} bytes${parts}, more than its limit of ${sizes.storedBytesMax}`;
+  return new BerthError(code, `${detail}; ${HOW_TO_FREE_STORAGE}`, {
+    data: { ...sizes, ...(use && { use: { ...use } }) },
+  });
 }
 
-const MAKE_ROOM =
-  'remove packages, servers and state that are not needed, and keep earlier versions for fewer days (the limit "historyDays"); "berth collect" then frees what they took; or have the limit "storedBytes" raised';
+const HOW_TO_FREE_STORAGE =
+  'remove unneeded packages, servers and state, and retain earlier versions for fewer days (the limit "historyDays"), then run "berth collect"; or have the limit "storedBytes" raised';
 
-/** A tenant as its row has it: objects as JSON. */
+/** A tenant as in its row, with objects as JSON. */
 export type TenantRow = Omit<Tenant, "limits" | "oauth" | "damaged"> & {
   readonly limits: string;
   readonly oauth: string | null;
@@ -93,7 +95,7 @@ export function readTenant(row: TenantRow): Tenant {
   };
 }
 
-/** A name or address as it stands in a Host header, without the port. */
+/** A name or address as in a Host header, without the port. */
 const HOST = /^(?=.{1,253}$)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*$/;
 
 export function checkHost(host: string): void {
@@ -101,24 +103,24 @@ export function checkHost(host: string): void {
   throw new BerthError("tenant_invalid", `"${host.slice(0, 260)}" is not a host name: use lower case and no port`);
 }
 
-export function takenHost(host: string, owner: string): BerthError {
-  return new BerthError("tenant_invalid", `the host ${host} already stands for "${owner}"`);
+export function hostTaken(host: string, owner: string): BerthError {
+  return new BerthError("tenant_invalid", `the host ${host} is already assigned to "${owner}"`);
 }
 
-/** A token as its row has it: the grant as JSON. */
+/** A token as in its row, with the grant as JSON. */
 export type TokenRow = Omit<TokenRecord, "grant"> & { readonly grant: string };
 
 export function readToken({ grant, ...row }: TokenRow): TokenRecord {
-  const sound = soundObject(grant);
-  if (sound && Array.isArray(sound["can"])) return { ...row, grant: sound };
-  // A damaged token permits nothing, and can be revoked.
+  const grantObject = soundObject(grant);
+  if (grantObject && Array.isArray(grantObject["can"])) return { ...row, grant: grantObject };
+  // A damaged token grants nothing and can be revoked.
   return { ...row, name: `${row.name} (damaged: revoke it and create another)`, grant: { can: [] } };
 }
 
 export function tooManyTokens(tokensMax: number): BerthError {
-  const detail = `there are already ${tokensMax}; revoke some of them`;
+  const detail = `there are already ${tokensMax} tokens; revoke some of them`;
   return new BerthError("token_invalid", detail);
 }
 
-/** Changes that belong to the installation and not to the tenant, or concern a value that no copy has. */
-export const CHANGES_OF_PLACE = "('tenant', 'token', 'secret')";
+/** Changes that belong to the installation rather than the tenant, or concern secrets, which no copy contains. */
+export const INSTALLATION_CHANGES = "('tenant', 'token', 'secret')";

@@ -6,141 +6,138 @@ import type { Records } from "../lib/records.ts";
 
 /**
  * The contract of every store: content by CID, names per tenant with their history, derived results, and records that
- * expire.
- * It owns durability and integrity. It knows nothing of servers, of MCP or of HTTP.
+ * expire. It owns durability and integrity, and knows nothing of servers, MCP or HTTP.
  *
- * Bytes are verified against their CID before they are written and after they are read
- * (`content_corrupt` if they do not match). A tenant reads only the content that it put or was given.
+ * Bytes are verified against their CID before they are written and after they are read (`content_corrupt` if they do
+ * not match). A tenant can read only content that it has put or received.
  */
 export interface Store extends Records {
-  /** The tenants, who own names here. */
+  /** The registry of tenants, which own the names. */
   readonly tenants: Tenants;
 
-  /** The tokens, which say who may use what. */
   readonly tokens: TokenRecords;
 
-  /** The values that servers keep by key. */
   readonly values: ValueStore;
 
-  /** The calls that servers keep. */
   readonly retainedCalls: RetainedCallStore;
 
-  /** The processes that serve from here, for each other. */
+  /** The coordination of the processes that serve from this store. */
   readonly nodes: NodeStore;
 
-  /** The record of what happened here. Every change below that moves a name is recorded with it, or does not happen. */
+  /** The audit log. Each change below that moves a name is recorded in the same transaction. */
   readonly audit: AuditLinks;
 
-  /** The bytes of `cid`, or undefined where this tenant does not have it. Rejects with `content_corrupt`. */
+  /** The bytes of `cid`; undefined if the tenant does not have it. Rejects with `content_corrupt`. */
   content(tenant: string, cid: Cid): Promise<Uint8Array | undefined>;
 
-  /** As `content`, for many at once: those that are there and sound. */
+  /** The same for many CIDs. Leaves out contents that are missing or damaged. */
   contents(tenant: string, cids: readonly Cid[]): Promise<ReadonlyMap<Cid, Uint8Array>>;
 
-  /** The current meaning of a name, or undefined. */
+  /** The current meaning of a name; undefined if it has none. */
   name(tenant: string, kind: NameKind, name: string): Promise<NameRecord | undefined>;
 
   /** All names of one kind, sorted by name (code-unit order). */
   names(tenant: string, kind: NameKind): Promise<NameRecord[]>;
 
   /**
-   * The names of some kinds, each sorted, and some single names, at one moment; with the number of a change of names, of
-   * all tenants, up to which they are those of now.
+   * All names of some kinds, sorted, and some individual names, at one moment; with the number of the latest change, of
+   * any tenant, that they include.
    */
-  meanings(tenant: string, asked: AskedNames): Promise<Meanings>;
+  meanings(tenant: string, asked: AskedNames): Promise<NameSnapshot>;
 
   /**
    * The number of the latest change of names, of all tenants, and the names of these kinds that the tenant changed
-   * after the one numbered `since`, each once. Undefined where that is unknown: everything may have changed.
+   * after change `since`, without duplicates. Undefined if that is unknown: everything may have changed.
    */
   changesAfter(tenant: string, kinds: readonly NameKind[], since: number): Promise<NameChanges | undefined>;
 
   /** The number of the latest change of names, of all tenants. */
   latestChange(): Promise<number>;
 
-  /** Every meaning that a name has had, or the newest `max`, newest first, deletions included (`cid: null`). */
+  /** The meanings that a name has had, newest first, or the newest `max` of them. Deletions have the CID null. */
   history(tenant: string, kind: NameKind, name: string, max?: number): Promise<NameChange[]>;
 
-  /** True where a name means, or once meant, `cid`. */
+  /** True if a name means, or ever meant, `cid`. */
   had(tenant: string, kind: NameKind, name: string, cid: Cid): Promise<boolean>;
 
   /**
-   * One transaction: all of it is durable when the promise resolves, or nothing of it happened. Rejects with
-   * `name_conflict` when an `expected` CID is not the current one, and with `content_missing` when a name is set to a CID
-   * that the tenant neither has nor puts in this change. Resolves with the numbers of the changes of names, in order
-   * and without a gap: if the first one follows that of the latest change that a reader knows, nobody changed a name in
-   * between. A name that means the same already has no number.
+   * A single transaction, which is durable when the promise resolves. Rejects with `name_conflict` if an `expected` CID
+   * is not the current one, and with `content_missing` if a name is set to a CID that the tenant neither has nor puts
+   * in this change. Resolves with the numbers of the changes of names, in order and consecutive: if the first one
+   * directly follows the latest change that a reader knows, the reader has missed no change in between. A name that
+   * already has the meaning gets no number.
    */
   change(tenant: string, change: Change): Promise<readonly number[]>;
 
   /**
    * Calls `listener` with the names that another process has changed, within a second after the change. Does not report
-   * changes of this store itself, or changes that reads after this call already see. Returns the function that ends it.
+   * changes of this process, or changes that reads after this call already see. Returns a function that stops it.
    */
   onChange(listener: (changed: readonly ChangedName[]) => void): () => void;
 
   /**
-   * Calls `listener` within a second after another process has replaced this store by another: anything read before may
-   * be outdated. Returns the function that ends it.
+   * Calls `listener` within a second after another process has replaced this store: anything read before may be
+   * outdated. Returns a function that stops it.
    */
   onReplaced(listener: () => void): () => void;
 
   /**
-   * Results that are a pure function of their key (discovery, bundles): shared by all tenants, never changed. A tenant
-   * that puts one holds it, and it stays as long as any tenant holds it.
+   * Results that are a pure function of their key (discovery, bundles), shared by all tenants and immutable. A tenant
+   * that puts one claims it, and it remains as long as any tenant claims it.
    */
   derived(key: string): Promise<Uint8Array | undefined>;
   putDerived(tenant: string, entries: readonly DerivedEntry[]): Promise<void>;
 
-  /** Makes a tenant hold existing results; false, and it holds none of them, when one is missing. */
+  /** Makes a tenant claim existing results. Resolves with false, and claims none of them, if one is missing. */
   holdDerived(tenant: string, keys: readonly string[]): Promise<boolean>;
 
-  /** For how many milliseconds changes of other processes may have gone unheard: 0 where that cannot be. */
+  /** The time in milliseconds for which changes of other processes may have been missed; 0 if that is impossible. */
   unheardMs(): number;
 
-  /** Makes a trial save and keeps nothing of it. Rejects when a change could not be saved and kept. */
+  /** Writes and rolls back a trial change. Rejects if changes could not be stored. */
   check(): Promise<void>;
 
-  /** The size on the disk, in bytes. */
   size(): Promise<number>;
 
   /** The bytes that a tenant stores, by kind. */
   use(tenant: string): Promise<StoredUse>;
 
   /**
-   * Removes what nothing refers to, in short steps, and never what a name means or meant within its time, nor anything
-   * that such content names. What is found unreferenced stays for a while, in which a change may refer to it again;
-   * after that its tenant cannot read it, and after as long again it is gone. Whatever a collection has not come to when
-   * it is interrupted is left to the next. Audit records are left alone.
+   * Removes what nothing refers to, in short steps. Never removes the current meaning of a name, a meaning within the
+   * retained history, or anything that such content refers to. Unreferenced content first waits for a grace period, in
+   * which a change may refer to it again; then its tenant can no longer read it; after a second grace period it is
+   * removed. An interrupted collection leaves the rest to the next one. Audit records are not affected.
    */
-  collect(order: CollectionOrder): Promise<CollectionResult>;
+  collect(order: CollectionOptions): Promise<CollectionResult>;
 
   close(): Promise<void>;
 }
 
-/** The kinds of values that servers store, each of one feature: they name their audit records, sums, and lines of a tenant's file. */
+/** The kinds of values, each of one feature. They also name audit records, sums, and lines of a tenant's file. */
 export const valueKinds = ["state"] as const satisfies readonly AuditKind[];
 
 export type ValueKind = (typeof valueKinds)[number];
 
 /**
- * The values that servers store, by tenant, kind, the server's name and key. Values change often, so they have no history; they are never cached, and every write is on the disk
- * when its promise resolves. Keys and values are checked by callers.
+ * The values that servers store, by tenant, kind, server name and key. They change often, so they have no history and
+ * are never cached. Every write is on disk when its promise resolves. Callers check keys and values.
  */
 export interface ValueStore {
-  /** Undefined where there is none, or it has expired. */
+  /** Undefined if there is none or it has expired. */
   get(tenant: string, kind: ValueKind, server: string, key: string): Promise<ValueEntry | undefined>;
 
-  /** The keys that begin with `prefix`, sorted by code point. A page may be short, or empty, and have a next one. */
+  /**
+   * The keys that begin with `prefix`, sorted by code point. A page may be short or empty and still have a next one.
+   */
   list(tenant: string, kind: ValueKind, server: string, part: ValuePart): Promise<ValuePage>;
 
   /**
-   * Returns the new version, greater than any that the server's keys had before; undefined, with nothing written, when
-   * the key's version is not `expected`. Rejects with the code of `room`.
+   * Returns the new version, which is greater than any that a key of the server ever had. Undefined, without writing
+   * anything, if the key's version is not `expected`. Rejects with the code of the exceeded limit.
    */
   set(tenant: string, kind: ValueKind, server: string, key: string, put: ValuePut): Promise<number | undefined>;
 
-  /** False when there is none; undefined, with nothing deleted, when its version is not `expected`. */
+  /** False if there is none. Undefined, without deleting anything, if its version is not `expected`. */
   delete(
     tenant: string,
     kind: ValueKind,
@@ -149,10 +146,12 @@ export interface ValueStore {
     removal?: ValueRemoval,
   ): Promise<boolean | undefined>;
 
-  /** Deletes all values of a server, and returns the number of its keys, expired ones included. */
+  /** Deletes all values of a server. Returns the number of keys, including expired ones. */
   clear(tenant: string, kind: ValueKind, server: string, by: string): Promise<number>;
 
-  /** The size of each server's values, sorted by name (code-unit order), expired ones included until they are removed. */
+  /**
+   * The size of each server's values, sorted by name (code-unit order). Includes expired ones that are not yet removed.
+   */
   sizes(tenant: string, kind: ValueKind): Promise<ValueSize[]>;
 }
 
@@ -160,9 +159,9 @@ export interface ValueFacts {
   readonly version: number;
   /** Milliseconds since the epoch. */
   readonly changedAt: number;
-  /** Null for a value that stays until it is deleted. */
+  /** Null for a value without expiry. */
   readonly expiresAt: number | null;
-  /** True for JSON, as UTF-8; false for bytes. */
+  /** True for JSON, encoded as UTF-8; false for bytes. */
   readonly isJson: boolean;
 }
 
@@ -179,24 +178,23 @@ export interface ServerValue extends ValueEntry {
 
 export interface ValuePart {
   readonly prefix: string;
-  /** The last key of the page before. */
+  /** The last key of the previous page. */
   readonly after?: string | undefined;
   readonly max: number;
-  /** Returns values, up to this many bytes of them, but at least one. */
+  /** Returns values up to this total size, but at least one. */
   readonly valueBytesMax?: number | undefined;
 }
 
 export interface ValuePage {
   readonly items: readonly ValueItem[];
-  /** Where the next page begins; undefined where there is none. */
+  /** Where the next page begins; undefined on the last page. */
   readonly next: string | undefined;
 }
 
 export interface ValueItem extends ValueFacts {
   readonly key: string;
-  /** The size of the value. */
   readonly bytes: number;
-  /** Present where it was asked for. */
+  /** Only if values were requested. */
   readonly value?: Uint8Array;
 }
 
@@ -205,21 +203,21 @@ export interface ValuePut extends ValueRemoval, Pick<ValueEntry, "value" | "isJs
 }
 
 export interface ValueRemoval {
-  /** The version that the key has to have; 0 for none. */
+  /** The version that the key must have; 0 if it must not exist. */
   readonly expected?: number | undefined;
-  /** The person who does it, for the audit log; a server's own writes are not recorded. */
+  /** The person who makes the change, for the audit log. A server's own writes are not recorded. */
   readonly by?: string | undefined;
 }
 
-/** The most that a server and a tenant may store of a kind; bytes are those of keys and values. */
+/** The limits of a kind for a server and a tenant. Bytes are those of keys and values. */
 export interface ValueRoom {
   readonly keysPerServer: number;
   readonly bytesPerServer: number;
   readonly bytesPerTenant: number;
-  /** All that the tenant stores, of every kind. */
+  /** The limit on everything that the tenant stores, of all kinds. */
   readonly storedBytesMax?: number | undefined;
-  /** The error where there is no room, and the settings that it names. */
-  readonly code: FullCode;
+  /** The error code when a limit is exceeded, and the names of the settings for its message. */
+  readonly code: StorageFullCode;
   readonly settings: { readonly server: string; readonly tenant: string };
 }
 
@@ -230,41 +228,41 @@ export interface ValueSize {
 }
 
 /**
- * The calls that servers keep, by tenant and server, until they expire. Writes outlive this process at once, and a power cut
- * a little later. What was said in a call is a text that the store does not read.
+ * The retained calls, by tenant and server, until they expire. Writes survive the end of this process immediately, and
+ * a power cut after a short time. The store does not interpret their bodies.
  */
 export interface RetainedCallStore {
   /**
-   * Adds some calls of one tenant; the oldest ones go where there is no room for all. Rejects with `storage_full`, and adds
-   * none, where the tenant may not store as much.
+   * Adds calls of one tenant, and removes the oldest ones above the limits. Rejects with `storage_full`, without adding
+   * any, if the tenant would store too much.
    */
-  add(tenant: string, calls: readonly NewRetainedCall[], room: RetainedCallRoom): Promise<void>;
+  add(tenant: string, calls: readonly NewRetainedCall[], room: RetainedCallQuota): Promise<void>;
 
-  /** The newest first, without what was said; those that have expired are left out. */
+  /** Newest first, without bodies and without expired calls. */
   list(tenant: string, server: string, part: RetainedCallPart): Promise<RetainedCallPage>;
 
-  /** Undefined where there is none, or it has expired. */
+  /** Undefined if there is none or it has expired. */
   get(tenant: string, server: string, id: number): Promise<RetainedCall | undefined>;
 
-  /** The servers that keep any, of all tenants. */
-  servers(): Promise<readonly KeepingServer[]>;
+  /** The servers of all tenants that have retained calls. */
+  servers(): Promise<readonly RetainingServer[]>;
 
-  /** Removes those of a server that began before a time, or all of them, in short steps. Returns their number. */
+  /** Removes the calls of a server that began before a time, or all of them, in short steps. Returns their number. */
   remove(tenant: string, server: string, before?: number): Promise<number>;
 
-  /** Removes those that have expired, of all tenants, in short steps. Returns their number. */
+  /** Removes the expired calls of all tenants, in short steps. Returns their number. */
   removeExpired(): Promise<number>;
 }
 
 export interface RetainedCallFacts {
-  /** Given once: a removed call's is never given again. */
+  /** Never reused, even after the call is removed. */
   readonly id: number;
   /** When it began, in milliseconds since the epoch. */
   readonly at: number;
   readonly tool: string;
   readonly outcome: string;
   readonly micros: number;
-  /** Null where no token is required. */
+  /** Null if no token was required. */
   readonly principal: string | null;
 }
 
@@ -278,60 +276,60 @@ export interface NewRetainedCall extends Omit<RetainedCall, "id"> {
   readonly expiresAt: number;
 }
 
-/** The most that a server and a tenant may keep; bytes are those of bodies. */
-export interface RetainedCallRoom {
+/** The limits for a server and a tenant. Bytes are those of bodies. */
+export interface RetainedCallQuota {
   readonly callsPerServer: number;
   readonly bytesPerTenant: number;
-  /** All that the tenant stores, of every kind. */
+  /** The limit on everything that the tenant stores, of all kinds. */
   readonly storedBytesMax?: number | undefined;
 }
 
 export interface RetainedCallPart {
   readonly max: number;
-  /** The last call of the page before. */
+  /** The last call of the previous page. */
   readonly after?: Pick<RetainedCallFacts, "at" | "id"> | undefined;
   readonly tool?: string | undefined;
   readonly outcomes?: readonly string[] | undefined;
-  /** When they began, in milliseconds since the epoch: from `since` on, and before `before`. */
+  /** Bounds on when calls began, in milliseconds since the epoch: `since` is inclusive, `before` exclusive. */
   readonly since?: number | undefined;
   readonly before?: number | undefined;
 }
 
 export interface RetainedCallPage {
   readonly calls: readonly RetainedCallFacts[];
-  /** True where there are more after it. */
+  /** True if there are more calls after this page. */
   readonly isMore: boolean;
 }
 
-export interface KeepingServer {
+export interface RetainingServer {
   readonly tenant: string;
   readonly server: string;
 }
 
-/** Secrets, sealed by the holder of the key: the store has none. Replaced and removed values are not kept. */
+/** Encrypted secrets. The store does not have the key. It does not retain replaced and removed values. */
 export interface SecretStore {
-  /** The sealed value under a name, or undefined. */
+  /** The encrypted value of a name, or undefined. */
   secret(tenant: string, name: string): Promise<SealedSecret | undefined>;
 
   /** All secrets of a tenant, sorted by name (code-unit order). */
   secrets(tenant: string): Promise<SealedSecret[]>;
 
-  /** The key that all secrets of all tenants are sealed with; undefined while there is no secret. */
+  /** The id of the key that all secrets of all tenants are encrypted with; undefined if there is no secret. */
   secretKeyId(): Promise<string | undefined>;
 
   /**
-   * False, with nothing written, when the existing secrets are sealed with another key, the secret itself included: its
-   * key may have been changed since it was requested. Other processes are told the name.
+   * Resolves with false, without writing anything, if existing secrets, including this one, are encrypted with another
+   * key: the key may have been replaced after encryption. Notifies other processes of the name.
    */
   putSecret(tenant: string, put: SecretPut): Promise<boolean>;
 
-  /** False when there is none. */
+  /** Resolves with false if there is none. */
   removeSecret(tenant: string, name: string, by: string): Promise<boolean>;
 
   /**
-   * Replaces the secrets of all tenants by the result of `reseal`, in one transaction with which no other process's
-   * change interleaves. An exception undoes everything. The time and author of each secret's last change stay. With a
-   * `note`, the change of the key is recorded.
+   * Replaces the secrets of all tenants by the result of `reseal`, in one transaction that excludes changes of other
+   * processes. An exception rolls it back. The time and author of each secret's last change remain. With a `note`, the
+   * change of the key is recorded.
    */
   resealSecrets(
     reseal: (secrets: readonly SealedSecret[]) => readonly SealedSecret[],
@@ -350,14 +348,14 @@ export interface SealedSecret {
 }
 
 export interface SecretPut extends Pick<SealedSecret, "name" | "keyId" | "sealed" | "by"> {
-  /** Called in the same step for the very first secret: a concurrent change of keys may have dropped the key. */
+  /** Called in the same step for the very first secret, as a concurrent change of keys may have dropped the key. */
   readonly isKeyHeld?: () => boolean;
 }
 
 /**
  * `visibility`: the tools and prompts that a server hides; `upstream`: the approved contract of an upstream;
- * `withdrawn`: the releases of a server that nobody gets any more. By its name. `secret` has a history of changes and
- * no meaning: see `SecretStore`.
+ * `withdrawn`: the releases of a server that are no longer served. All by the server's name. `secret` has a history of
+ * changes but no meaning: see `SecretStore`.
  */
 export type NameKind = "variable" | "server" | "secret" | "release" | "image" | "visibility" | "upstream" | "withdrawn";
 
@@ -377,11 +375,11 @@ export interface ChangedName {
 
 export interface AskedNames {
   readonly kinds: readonly NameKind[];
-  /** Names of other kinds. */
+  /** Individual names of other kinds. */
   readonly names: readonly Pick<NameRecord, "kind" | "name">[];
 }
 
-export interface Meanings {
+export interface NameSnapshot {
   readonly latest: number;
   readonly names: readonly NameRecord[];
 }
@@ -394,40 +392,37 @@ export interface NameChanges {
 export interface NameChange {
   readonly cid: Cid | null;
   readonly changedAt: number;
-  /** Who or what changed it: `image`, `page`, `api`, … */
+  /** The person or component that changed it: `image`, `page`, `api`, … */
   readonly by: string;
 }
 
 export interface DerivedEntry {
   readonly key: string;
   readonly block: Block;
-  /** Content that it was made of. A tenant that no longer refers to any such content lets go of the result, too. */
+  /** The content from which it was derived. A tenant that refers to no such content any more loses its claim. */
   readonly madeOf?: Cid;
 }
 
 export interface Change {
   readonly by: string;
-  /** The edit that a person meant, which may be stored under names of other kinds. For the audit log alone. */
+  /** The edit that a person made, which may be stored under names of other kinds. Only for the audit log. */
   readonly subject?: ChangeSubject;
   readonly put?: readonly Block[];
   readonly set?: readonly NameMove[];
-  /** Results that belong to it, put as by `putDerived`. */
+  /** Derived results that belong to the change, put as by `putDerived`. */
   readonly derived?: readonly DerivedEntry[];
-  /**
-   * Refused with `storage_full` when the tenant would store more bytes than this. A change that only deletes names is
-   * not.
-   */
+  /** Rejects with `storage_full` if the tenant would store more, except for a change that only deletes names. */
   readonly storedBytesMax?: number;
 }
 
-/** The errors of changes for which there is no room. */
-export type FullCode = "storage_full" | `${ValueKind}_full`;
+/** The error codes when storage limits are exceeded. */
+export type StorageFullCode = "storage_full" | `${ValueKind}_full`;
 
 export type StoredKind = (typeof storedKinds)[number];
 
 /**
- * `packages`: tarballs; `compiled`: what was made of other content; values of servers by their kind; `calls`: retained calls;
- * `records`: sessions, tasks, streams; `history`: changes of names.
+ * `packages`: tarballs; `compiled`: content derived from other content; values of servers by their kind; `calls`:
+ * retained calls; `records`: sessions, tasks, streams; `history`: changes of names.
  */
 export const storedKinds = [
   "packages",
@@ -440,31 +435,30 @@ export const storedKinds = [
   "history",
 ] as const;
 
-/** Bytes of each kind. */
 export type StoredUse = Readonly<Record<StoredKind, number>>;
 
-export interface CollectionOrder {
+export interface CollectionOptions {
   readonly tenants: readonly TenantCollection[];
-  /** How long unreferenced content stays readable, and how long it can be taken back after that. */
+  /** How long unreferenced content stays readable, and for how long after that it can be recovered. */
   readonly graceMs: number;
-  /** Tells what would be removed, and removes nothing. */
+  /** Reports what would be removed, and removes nothing. */
   readonly isTrial?: boolean;
 }
 
 export interface TenantCollection {
   readonly tenant: string;
-  /** How long an earlier meaning of a name is kept after it was replaced or deleted; 0 for ever. */
+  /** How long the previous meaning of a name is retained after it was replaced or deleted; 0 for no expiry. */
   readonly historyMs: number;
 }
 
 export interface CollectionResult {
-  /** Gone from the store, or gone with the next collection that is no trial. */
+  /** Removed from the store, or in a trial, due for removal. */
   readonly freed: CollectedAmounts;
-  /** Found unreferenced, and still there. */
+  /** Unreferenced, but not yet removed. */
   readonly waiting: CollectedAmounts;
-  /** Earlier meanings of names that were dropped. */
+  /** The number of previous meanings of names that were dropped. */
   readonly lapsed: number;
-  /** Room in the store's file that is used before the file grows. */
+  /** Free space in the store's file that is used before the file grows. */
   readonly reusableBytes: number;
 }
 
@@ -479,24 +473,24 @@ export interface ChangeSubject {
   /** `contract`: the approved contract of an upstream. */
   readonly kind: "variable" | "definition" | "entry" | "release" | "contract" | "withdrawal";
   readonly name: string;
-  /** The change was known to break callers, and allowed. */
+  /** The change was known to break callers and was confirmed. */
   readonly breaking?: boolean;
-  /** The items that the policy of an upstream's entry takes over, where no person has approved it. */
+  /** The items that the policy of an upstream's entry approves without a person. */
   readonly autoApproved?: readonly { readonly subject: string; readonly name: string }[];
 }
 
 export interface NameMove {
   readonly kind: NameKind;
   readonly name: string;
-  /** The new meaning; null deletes the name and keeps its history. */
+  /** The new meaning. Null deletes the name and retains its history. */
   readonly cid: Cid | null;
-  /** When given, the change is refused unless the name means this now (null: does not exist). */
+  /** If set, the change is rejected unless this is the current meaning of the name (null: it does not exist). */
   readonly expected?: Cid | null;
 }
 
 /**
  * The registry of tenants, which own the names in a store. It knows nothing of what a tenant owns, except that all of
- * it goes when the tenant is deleted. The tenant `default` always exists, is served, and cannot be deleted.
+ * it is removed with the tenant. The tenant `default` always exists, is always served, and cannot be deleted.
  */
 export interface Tenants {
   find(name: string): Promise<Tenant | undefined>;
@@ -504,33 +498,38 @@ export interface Tenants {
   /** Sorted by name. */
   list(): Promise<Tenant[]>;
 
-  /** The tenant behind each mapped host name. */
+  /** The tenants by their mapped host names. */
   hosts(): Promise<ReadonlyMap<string, string>>;
 
-  /** Rejects with `tenant_exists`, or `tenant_invalid` for an invalid name, or a host name that is invalid or taken. */
+  /**
+   * Rejects with `tenant_exists`, or with `tenant_invalid` for an invalid name, or an invalid or assigned host name.
+   */
   create(name: string, settings: TenantSettings): Promise<Tenant>;
 
-  /** Changes the given settings. Rejects with `tenant_not_found` or `tenant_invalid`. */
+  /** Changes the supplied settings. Rejects with `tenant_not_found` or `tenant_invalid`. */
   change(name: string, settings: TenantSettings): Promise<Tenant>;
 
   /**
-   * Removes the tenant with everything it has: names and their history, secrets, tokens, records, state, retained calls, and the
-   * content that no other tenant holds. Rejects with `tenant_not_found`, and with `tenant_invalid` for `default`.
+   * Removes the tenant with everything it has: names and their history, secrets, tokens, records, state, retained
+   * calls, and content that no other tenant claims. Rejects with `tenant_not_found`, and with `tenant_invalid` for
+   * `default`.
    */
-  delete(name: string, by: string): Promise<TenantRemains>;
+  delete(name: string, by: string): Promise<TenantDeletion>;
 
-  /** Everything that a tenant owns, to be read and closed. Rejects with `tenant_not_found`. */
+  /** Everything that a tenant owns, for reading. Close it afterwards. Rejects with `tenant_not_found`. */
   snapshot(name: string): Promise<TenantSnapshot>;
 
-  /** Begins to assemble a tenant from a copy. Removes the leftovers of processes that ended during this. */
+  /**
+   * Begins to assemble a tenant from a copy. First removes the leftovers of processes that ended while they did this.
+   */
   stage(): Promise<TenantStaging>;
 
   /** True if a tenant has names or content, which would be lost if it was replaced. */
   hasAnything(name: string): Promise<boolean>;
 
   /**
-   * Calls `listener` when a tenant was added, changed or removed: at once after a change here, soon after one
-   * elsewhere.
+   * Calls `listener` when a tenant was added, changed or removed: immediately for changes of this process, with a short
+   * delay for those of other processes.
    */
   onChange(listener: (name: string) => void): () => void;
 }
@@ -539,37 +538,35 @@ export interface Tenant {
   readonly name: string;
   /** Milliseconds since the epoch. */
   readonly createdAt: number;
-  /** When an import last replaced all that it had, later each time; null for never. */
+  /** When an import last replaced everything it had; increases with each import. Null if none did. */
   readonly replacedAt: number | null;
-  /** The time from which none of it is served; null while it is. */
+  /** Since when the tenant is not served; null while it is. */
   readonly suspendedAt: number | null;
-  /** Host names that select it, sorted, without a port. */
+  /** Host names that select the tenant, sorted, without ports. */
   readonly hosts: readonly string[];
-  /** The tenant's own limits, by their names; others are as for every tenant. */
+  /** The tenant's own limits by name. All others have the service's defaults. */
   readonly limits: JsonObject;
-  /** The authorization server whose access tokens it accepts, as it was set; null for none. */
+  /** The authorization server whose access tokens the tenant accepts, as configured; null for none. */
   readonly oauth: JsonObject | null;
-  /** The field that went bad on the disk, which counts as unset. */
+  /** A field that is damaged on disk, and treated as unset. */
   readonly damaged?: "limits" | "oauth";
 }
 
-/** The remains of a deleted tenant. */
-interface TenantRemains {
+interface TenantDeletion {
   readonly names: number;
-  /** Contents that are gone, because nobody else held them. */
+  /** The number of contents that were removed because no other tenant claimed them. */
   readonly contents: number;
   /**
-   * False where some of it may still stand in unused parts of the store's files: a collection overwrites those of SQLite,
-   * and Postgres its own in its time.
+   * False if remains may exist in unused parts of the store's files. For SQLite, a collection overwrites them; Postgres
+   * overwrites its own in time.
    */
   readonly isErased: boolean;
 }
 
 export interface TenantSettings {
-  /** The author, for its history. */
   readonly by: string;
   readonly suspended?: boolean;
-  /** The complete list: a host name that is left out is no longer mapped. */
+  /** The complete list: host names not in it are no longer mapped. */
   readonly hosts?: readonly string[];
   readonly limits?: JsonObject;
   readonly oauth?: JsonObject | null;
@@ -582,92 +579,89 @@ export interface NamedChange extends NameChange {
 }
 
 /**
- * Everything that a tenant owned at one moment, however long reading takes and whatever changes meanwhile. Secrets
- * appear by name alone; tokens, host names, retained calls and expiring records are left out.
+ * Everything that a tenant owned at one moment, regardless of how long reading takes. Contains only the names of
+ * secrets, and neither tokens, host names, retained calls nor expiring records.
  */
 export interface TenantSnapshot {
-  /** The tenant's own limits. */
   readonly limits: JsonObject;
-  /** When one of its names was last changed, in milliseconds since the epoch; null when none ever was. */
+  /** When one of its names was last changed, in milliseconds since the epoch; null if never. */
   readonly changedAt: number | null;
   /** Sorted by CID. Rejects with `content_corrupt`. */
   contents(): AsyncIterable<Block>;
-  /** Sorted by kind and name; the changes of one name from the first on. */
+  /** Sorted by kind and name. The changes of one name are in order. */
   changes(): AsyncIterable<NamedChange>;
   secrets(): Promise<readonly string[]>;
-  /** Sorted by kind, server and key, by code point; expired ones are left out. */
+  /** Sorted by kind, server and key, by code point, without expired ones. */
   values(): AsyncIterable<ServerValue>;
   close(): Promise<void>;
 }
 
-/** A tenant that is being assembled where nobody sees it. Unpublished parts are gone once it is closed. */
+/** A tenant that is being assembled and is not yet visible. Closing it removes everything that was not published. */
 export interface TenantStaging {
   /** Rejects with `content_corrupt` for bytes that do not match the CID. */
   put(block: Block): Promise<void>;
   /** Reads only content that was put here. */
   content(cid: Cid): Promise<Uint8Array | undefined>;
-  /** Called in the order in which the changes happened; the last one of a name is its meaning. */
+  /** Call it in chronological order: the last change of a name is its meaning. */
   add(change: NamedChange): Promise<void>;
-  /** Each key once. */
+  /** Call it once per key. */
   addValue(value: ServerValue): Promise<void>;
   /**
-   * Makes a tenant what was put here, at one moment. Its previous data of these kinds goes; its secrets, tokens and
-   * host names stay. Rejects with `tenant_exists` for a tenant that has anything and may not be replaced, with
-   * `tenant_invalid` for an invalid name, and with `content_missing` for a name that stands for missing content.
+   * Publishes the data as a tenant in one transaction. Replaces the tenant's previous data of these kinds; its secrets,
+   * tokens and host names remain. Rejects with `tenant_exists` if the tenant has data and `replace` is not set, with
+   * `tenant_invalid` for an invalid name, and with `content_missing` for a name whose content is missing.
    */
   publish(name: string, settings: PublishSettings): Promise<void>;
   close(): Promise<void>;
 }
 
 export interface PublishSettings {
-  /** The author, for the tenant's history. */
   readonly by: string;
   readonly limits: JsonObject;
   readonly replace: boolean;
 }
 
 /**
- * The access tokens of all tenants, as far as a store knows them: never a token itself, nor the meaning of its grant.
- * Revoked tokens are kept while there is room, for later questions.
+ * The access tokens of all tenants: neither the tokens themselves nor the meaning of their grants. Revoked tokens are
+ * retained for later inspection while the limit allows.
  */
 export interface TokenRecords {
-  /** Finds revoked and expired ones, too. */
+  /** Also finds revoked and expired ones. */
   byHash(hash: string): Promise<TokenRecord | undefined>;
 
-  /** The newest first: all of them, or a number of them after the one with an id. */
+  /** Newest first: all of them, or a page after the one with an id. */
   list(tenant: string, part?: TokenPart): Promise<TokenRecord[]>;
 
   /**
-   * Where the tenant already has `tokensMax`, the tokens that ended longest ago are removed. Rejects with
-   * `tenant_not_found`, and with `token_invalid` where that makes no room.
+   * If the tenant already has `tokensMax` tokens, removes those that ended longest ago. Rejects with
+   * `tenant_not_found`, and with `token_invalid` if there are still too many.
    */
   add(token: NewTokenRecord, by: string, tokensMax?: number): Promise<TokenRecord>;
 
-  /** False when the tenant has no such token, or it was already revoked. */
+  /** False if the tenant has no such token, or it was already revoked. */
   revoke(tenant: string, id: string, by: string): Promise<boolean>;
 
   /**
-   * Calls `listener` with the id of a token that was revoked or removed with its tenant: soon after another process did
-   * it.
+   * Calls `listener` with the id of a token that was revoked, or removed with its tenant, by this or, with a short
+   * delay, another process.
    */
   onRevoke(listener: (id: string) => void): () => void;
 }
 
 export interface TokenPart {
-  /** By default all of them. */
+  /** By default, all of them. */
   readonly limit?: number;
   readonly after?: string | undefined;
 }
 
 export interface NewTokenRecord {
-  /** Identifies the token, and is no secret. */
+  /** Identifies the token. Not a secret. */
   readonly id: string;
   readonly tenant: string;
   readonly hash: string;
-  /** Its name for people. */
   readonly name: string;
   readonly grant: JsonObject;
-  /** Milliseconds since the epoch; null for a token that never expires. */
+  /** Milliseconds since the epoch; null for a token without expiry. */
   readonly expiresAt: number | null;
 }
 

@@ -1,14 +1,14 @@
-import { actorOf, entryOf } from "../audit/audit-entry.ts";
+import { parseActor, auditEntry } from "../audit/audit-entry.ts";
 import { BerthError } from "../lib/errors.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import { appendLinks } from "./audit.ts";
 import type { Dialect, RecordChanges } from "./dialect.ts";
 import { moveClaims, moveRows, purge } from "./left-claims.ts";
-import { CHANGES_OF_PLACE, checkHost, readTenant, takenHost, type TenantRow } from "./rules.ts";
+import { INSTALLATION_CHANGES, checkHost, readTenant, hostTaken, type TenantRow } from "./rules.ts";
 import { rows, type Steps } from "./steps.ts";
 import type { PublishSettings, Tenant, TenantSettings } from "./store.ts";
 
-/** The registry of tenants. Its changes are logged among the changed names, under the kind `tenant`. */
+/** The registry of tenants. Its changes are recorded in the history of names, under the kind `tenant`. */
 
 /** The result of a transaction, and the numbers of the changes that it has recorded. */
 export interface Changed<T> {
@@ -32,7 +32,6 @@ export function* listTenants(): Steps<Tenant[]> {
   return (yield* rows<Row>(`${TENANT} ORDER BY name`)).map(readRow);
 }
 
-/** The tenants by their hosts. */
 export function* listHosts(): Steps<Map<string, string>> {
   const hosts = yield* rows<{ host: string; tenant: string }>("SELECT host, tenant FROM tenant_host");
   return new Map(hosts.map(({ host, tenant }) => [host, tenant]));
@@ -43,7 +42,7 @@ export function* hasAnything(name: string): Steps<boolean> {
   const found = yield* rows(
     `SELECT 1 WHERE EXISTS (SELECT 1 FROM tenant_content WHERE tenant = $1)
        OR EXISTS (SELECT 1 FROM server_data WHERE tenant = $1 AND kind <> 'calls' AND items > 0)
-       OR EXISTS (SELECT 1 FROM name_change WHERE tenant = $1 AND kind NOT IN ${CHANGES_OF_PLACE})`,
+       OR EXISTS (SELECT 1 FROM name_change WHERE tenant = $1 AND kind NOT IN ${INSTALLATION_CHANGES})`,
     [name],
   );
   return found.length > 0;
@@ -52,16 +51,16 @@ export function* hasAnything(name: string): Steps<boolean> {
 /** The transactions that change tenants. Each locks the tenant. */
 export class TenantChanges {
   readonly #dialect: Dialect;
-  readonly #record: RecordChanges;
+  readonly #recordChanges: RecordChanges;
 
-  constructor(dialect: Dialect, record: RecordChanges) {
+  constructor(dialect: Dialect, recordChanges: RecordChanges) {
     this.#dialect = dialect;
-    this.#record = record;
+    this.#recordChanges = recordChanges;
   }
 
   *create(name: string, settings: TenantSettings, left: string): Steps<Changed<Tenant>> {
     if (yield* findTenant(name)) throw new BerthError("tenant_exists", `"${name}"`);
-    // Left by the last calls of an earlier tenant of that name.
+    // Data that the last calls of an earlier tenant with that name wrote.
     yield* purge(this.#dialect, name, left);
     yield* rows("INSERT INTO tenant (name, created_at, limits) VALUES ($1, berth_now(), '{}')", [name]);
     const changes = yield* this.#apply(name, "created", settings);
@@ -74,19 +73,19 @@ export class TenantChanges {
     return { result: (yield* findTenant(name))!, changes };
   }
 
-  /** Leaves what takes long to remove under the alias `left`. Results in the number of names. */
+  /** Moves data that takes long to remove to the alias `left`. Returns the number of names. */
   *remove(name: string, by: string, left: string): Steps<Changed<number>> {
     if (name === DEFAULT_TENANT) throw new BerthError("tenant_invalid", `"${name}" cannot be deleted`);
     if (!(yield* findTenant(name))) throw new BerthError("tenant_not_found", `"${name}"`);
     const names = yield* purge(this.#dialect, name, left);
     yield* rows("DELETE FROM tenant WHERE name = $1", [name]);
-    if (this.#dialect.mustErase !== undefined) yield* rows(this.#dialect.mustErase);
-    return { result: names, changes: yield* this.#note(name, "deleted", by, { names }) };
+    if (this.#dialect.requestErasure !== undefined) yield* rows(this.#dialect.requestErasure);
+    return { result: names, changes: yield* this.#recordChange(name, "deleted", by, { names }) };
   }
 
   /**
-   * Gives a tenant what was assembled under the alias `coming`; leaves under `gone` what an earlier tenant of that name
-   * had. `moveChanges` adds its changes and names, and returns the number of changes.
+   * Gives a tenant everything that was assembled under the alias `coming`, and moves what an earlier tenant with that
+   * name had to the alias `gone`. `moveChanges` moves its changes and names, and returns the number of changes.
    */
   *publish(
     name: string,
@@ -105,8 +104,8 @@ export class TenantChanges {
       if (!replace && (yield* hasAnything(name))) throw new BerthError("tenant_exists", `"${name}"`);
       yield* moveClaims(this.#dialect, name, gone);
       yield* moveRows("server_data", name, gone);
-      yield* this.#dialect.removeTenantRows(name, `kind NOT IN ${CHANGES_OF_PLACE}`, true);
-      // The serving processes know by this that it is another tenant.
+      yield* this.#dialect.removeTenantRows(name, `kind NOT IN ${INSTALLATION_CHANGES}`, true);
+      // Other processes recognize by the new time that the tenant was replaced.
       yield* rows(
         `UPDATE tenant SET limits = $2,
            replaced_at = CASE WHEN replaced_at >= berth_now() THEN replaced_at + 1 ELSE berth_now() END
@@ -117,9 +116,9 @@ export class TenantChanges {
     yield* moveClaims(this.#dialect, coming, name);
     yield* moveRows("server_data", coming, name);
     const changes = yield* moveChanges();
-    if (this.#dialect.mustErase !== undefined) yield* rows(this.#dialect.mustErase);
+    if (this.#dialect.requestErasure !== undefined) yield* rows(this.#dialect.requestErasure);
     const facts = { replaced, changes, limits };
-    return { result: undefined, changes: yield* this.#note(name, "imported", by, facts) };
+    return { result: undefined, changes: yield* this.#recordChange(name, "imported", by, facts) };
   }
 
   *#apply(name: string, action: "created" | "changed", settings: TenantSettings): Steps<number[]> {
@@ -135,7 +134,7 @@ export class TenantChanges {
       [name, suspended, limits && JSON.stringify(limits), oauth !== undefined, oauth && JSON.stringify(oauth)],
     );
     if (hosts) yield* this.#setHosts(name, hosts);
-    return yield* this.#note(name, action, by, {
+    return yield* this.#recordChange(name, action, by, {
       ...(suspended !== undefined && { suspended }),
       ...(hosts && { hosts: [...hosts] }),
       ...(limits && { limits }),
@@ -148,22 +147,24 @@ export class TenantChanges {
     for (const host of hosts) checkHost(host);
     yield* rows(`DELETE FROM tenant_host WHERE tenant = $1 AND NOT (${isOne})`, [name, hosts]);
     yield* rows(
-      `INSERT INTO tenant_host (host, tenant) SELECT DISTINCT value, $1 FROM ${this.#dialect.texts("$2")}
+      `INSERT INTO tenant_host (host, tenant) SELECT DISTINCT value, $1 FROM ${this.#dialect.textTable("$2")}
        WHERE TRUE ORDER BY value ON CONFLICT DO NOTHING`,
       [name, hosts],
     );
-    const taken = yield* rows<{ host: string; tenant: string }>(
+    const conflicts = yield* rows<{ host: string; tenant: string }>(
       `SELECT host, tenant FROM tenant_host WHERE ${isOne} AND tenant <> $1`,
       [name, hosts],
     );
-    const [first] = taken.sort((a, b) => hosts.indexOf(a.host) - hosts.indexOf(b.host));
-    if (first) throw takenHost(first.host, first.tenant);
+    const [first] = conflicts.sort((a, b) => hosts.indexOf(a.host) - hosts.indexOf(b.host));
+    if (first) throw hostTaken(first.host, first.tenant);
   }
 
-  /** Records what was done, in the audit log and in the history of names. */
-  *#note(name: string, action: string, by: string, facts: Parameters<typeof entryOf>[2]): Steps<number[]> {
-    yield* appendLinks(this.#dialect, [entryOf(name, "tenant", { action, ...actorOf(by), ...facts })]);
+  /** Records the change in the audit log and in the history of names. */
+  *#recordChange(name: string, action: string, by: string, facts: Parameters<typeof auditEntry>[2]): Steps<number[]> {
+    yield* appendLinks(this.#dialect, [auditEntry(name, "tenant", { action, ...parseActor(by), ...facts })]);
     const [clock] = yield* rows<{ now: number }>("SELECT berth_now() AS now");
-    return yield* this.#record([{ tenant: name, kind: "tenant", name: "", cid: null, changedAt: clock!.now, by }]);
+    return yield* this.#recordChanges([
+      { tenant: name, kind: "tenant", name: "", cid: null, changedAt: clock!.now, by },
+    ]);
   }
 }

@@ -1,4 +1,4 @@
-import { actorOf, entryOf } from "../audit/audit-entry.ts";
+import { parseActor, auditEntry } from "../audit/audit-entry.ts";
 import { BerthError } from "../lib/errors.ts";
 import { appendLinks } from "./audit.ts";
 import type { Dialect, RecordChanges } from "./dialect.ts";
@@ -7,7 +7,7 @@ import { rows, type Steps } from "./steps.ts";
 import type { NewTokenRecord, TokenRecord, TokenRecords } from "./store.ts";
 import type { Changed } from "./tenants.ts";
 
-/** Tokens. Their changes are logged among the changed names, under the kind `token`. */
+/** Tokens. Their changes are recorded in the history of names, under the kind `token`. */
 
 const COLUMNS = `id, tenant, hash, name, "grant", created_at AS "createdAt", expires_at AS "expiresAt", revoked_at AS "revokedAt"`;
 
@@ -31,8 +31,8 @@ export function* listTokens(
   return found.map(readToken);
 }
 
-/** Those of the tokens that have not been revoked. */
-export function* tokensInForce(dialect: Dialect, ids: readonly string[]): Steps<Set<string>> {
+/** Returns which of the tokens are not revoked. */
+export function* findActiveTokens(dialect: Dialect, ids: readonly string[]): Steps<Set<string>> {
   const found = yield* rows<{ id: string }>(
     `SELECT id FROM token WHERE ${dialect.oneOf("id", "$1")} AND revoked_at IS NULL`,
     [ids],
@@ -43,29 +43,29 @@ export function* tokensInForce(dialect: Dialect, ids: readonly string[]): Steps<
 /** The transactions that change tokens. Each locks the tenant. */
 export class TokenChanges {
   readonly #dialect: Dialect;
-  readonly #record: RecordChanges;
+  readonly #recordChanges: RecordChanges;
 
-  constructor(dialect: Dialect, record: RecordChanges) {
+  constructor(dialect: Dialect, recordChanges: RecordChanges) {
     this.#dialect = dialect;
-    this.#record = record;
+    this.#recordChanges = recordChanges;
   }
 
   *add(token: NewTokenRecord, by: string, tokensMax: number): Steps<Changed<TokenRecord>> {
     const { id, tenant, hash, name, grant, expiresAt } = token;
-    const [found] = yield* rows("SELECT 1 FROM tenant WHERE name = $1", [tenant]);
-    if (!found) throw new BerthError("tenant_not_found", `"${tenant}"`);
-    if (tokensMax !== Infinity) yield* makeRoom(tenant, tokensMax);
+    const [tenantRow] = yield* rows("SELECT 1 FROM tenant WHERE name = $1", [tenant]);
+    if (!tenantRow) throw new BerthError("tenant_not_found", `"${tenant}"`);
+    if (tokensMax !== Infinity) yield* removeEndedTokens(tenant, tokensMax);
     const [row] = yield* rows<TokenRow>(
       `INSERT INTO token (id, tenant, hash, name, "grant", created_at, expires_at)
        VALUES ($1, $2, $3, $4, $5, berth_now(), $6) RETURNING ${COLUMNS}`,
       [id, tenant, hash, name, JSON.stringify(grant), expiresAt],
     );
-    const facts = { action: "created", ...actorOf(by), token: id, name, grant, expiresAt };
-    yield* appendLinks(this.#dialect, [entryOf(tenant, "token", facts)]);
-    return { result: readToken(row!), changes: yield* this.#note(tenant, id, row!.createdAt, by) };
+    const facts = { action: "created", ...parseActor(by), token: id, name, grant, expiresAt };
+    yield* appendLinks(this.#dialect, [auditEntry(tenant, "token", facts)]);
+    return { result: readToken(row!), changes: yield* this.#recordChange(tenant, id, row!.createdAt, by) };
   }
 
-  /** Results in false where there is no such token in force. */
+  /** Returns false if there is no such active token. */
   *revoke(tenant: string, id: string, by: string): Steps<Changed<boolean>> {
     const [revoked] = yield* rows<{ at: number }>(
       `UPDATE token SET revoked_at = berth_now() WHERE tenant = $1 AND id = $2 AND revoked_at IS NULL
@@ -73,18 +73,20 @@ export class TokenChanges {
       [tenant, id],
     );
     if (!revoked) return { result: false, changes: [] };
-    yield* appendLinks(this.#dialect, [entryOf(tenant, "token", { action: "revoked", ...actorOf(by), token: id })]);
-    return { result: true, changes: yield* this.#note(tenant, id, revoked.at, by) };
+    yield* appendLinks(this.#dialect, [
+      auditEntry(tenant, "token", { action: "revoked", ...parseActor(by), token: id }),
+    ]);
+    return { result: true, changes: yield* this.#recordChange(tenant, id, revoked.at, by) };
   }
 
-  #note(tenant: string, name: string, changedAt: number, by: string): Steps<number[]> {
-    return this.#record([{ tenant, kind: "token", name, cid: null, changedAt, by }]);
+  #recordChange(tenant: string, name: string, changedAt: number, by: string): Steps<number[]> {
+    return this.#recordChanges([{ tenant, kind: "token", name, cid: null, changedAt, by }]);
   }
 }
 
-function* makeRoom(tenant: string, tokensMax: number): Steps<void> {
-  const [there] = yield* rows<{ count: number }>("SELECT count(*) AS count FROM token WHERE tenant = $1", [tenant]);
-  const excess = there!.count - tokensMax + 1;
+function* removeEndedTokens(tenant: string, tokensMax: number): Steps<void> {
+  const [existing] = yield* rows<{ count: number }>("SELECT count(*) AS count FROM token WHERE tenant = $1", [tenant]);
+  const excess = existing!.count - tokensMax + 1;
   if (excess <= 0) return;
   const removed = yield* rows(
     `DELETE FROM token WHERE id IN (

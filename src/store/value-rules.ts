@@ -5,29 +5,29 @@ import type { ValueKind } from "./store.ts";
 
 /** How every store checks, counts and bounds the values that servers store. */
 
-/** The limit on the bytes of one server's keys and values, for each kind. */
+/** For each kind, the limit on the total size of one server's keys and values. */
 export const serverLimits = { state: "stateBytesPerServer" } as const satisfies Record<ValueKind, keyof Limits>;
 
-/** Returns what is wrong with a key. Keys are shown to people and written to URLs and files, so they must survive these. */
+/** Returns what is wrong with a key. Keys are displayed and written to URLs and files, so they must survive that. */
 export function keyProblem(kind: ValueKind, key: string): string | undefined {
   const { valueKeyBytes } = valueBounds;
-  if (key === "") return `a key of ${kind} is not empty`;
+  if (key === "") return `a key of ${kind} must not be empty`;
   if (key.length > valueKeyBytes || Buffer.byteLength(key) > valueKeyBytes) {
-    return `a key of ${kind} has at most ${valueKeyBytes} bytes; this one begins with ${shown(key)}`;
+    return `a key of ${kind} may have at most ${valueKeyBytes} bytes; this one begins with ${quote(key)}`;
   }
   if (UNPRINTABLE.test(key)) {
-    return `a key of ${kind} has no control characters and no halves of characters, as ${shown(key)} has`;
+    return `a key of ${kind} must not contain control characters or lone surrogates: ${quote(key)}`;
   }
   return undefined;
 }
 
-/** Half of a surrogate pair cannot be written as UTF-8. */
+/** A lone surrogate cannot be encoded as UTF-8. */
 const UNPRINTABLE = /[\p{Cc}\p{Cs}]/u;
 
 export function valueProblem(kind: ValueKind, isJson: boolean, bytes: Uint8Array): string | undefined {
   const { valueBytes } = valueBounds;
   if (bytes.length > valueBytes) {
-    return `it has ${bytes.length} bytes, and a value of ${kind} has at most ${valueBytes}; keep it in parts`;
+    return `it has ${bytes.length} bytes, and a value of ${kind} may have at most ${valueBytes}; split it`;
   }
   return isJson ? jsonProblem(bytes) : undefined;
 }
@@ -42,19 +42,18 @@ function jsonProblem(bytes: Uint8Array): string | undefined {
   return nestsTooDeep(value, bytes.length) ? `it nests more than ${NESTING_MAX} levels deep` : undefined;
 }
 
-function shown(key: string): string {
-  return JSON.stringify(key.slice(0, SHOWN_UNITS));
+function quote(key: string): string {
+  return JSON.stringify(key.slice(0, QUOTED_UNITS));
 }
 
-const SHOWN_UNITS = 40;
+const QUOTED_UNITS = 40;
 
-/** The bytes that a value counts for. */
-export function sizeOf(key: string, value: Uint8Array): number {
+export function valueSize(key: string, value: Uint8Array): number {
   return Buffer.byteLength(key) + value.length;
 }
 
-/** Returns the first text, by code points, after all texts that begin with `prefix`; undefined if no text follows them. */
-export function endOf(prefix: string): string | undefined {
+/** Returns the first text, by code points, after all texts with the prefix; undefined if there is none. */
+export function prefixEnd(prefix: string): string | undefined {
   const points = Array.from(prefix, (character) => character.codePointAt(0)!);
   for (let last = points.pop(); last !== undefined; last = points.pop()) {
     if (last === LAST_POINT) continue;

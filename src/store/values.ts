@@ -1,4 +1,4 @@
-import { actorOf, entryOf } from "../audit/audit-entry.ts";
+import { parseActor, auditEntry } from "../audit/audit-entry.ts";
 import { BerthError } from "../lib/errors.ts";
 import { ALIAS, newAlias } from "./aliases.ts";
 import { appendLinks } from "./audit.ts";
@@ -18,12 +18,12 @@ import type {
   ValueSize,
   ValueStore,
 } from "./store.ts";
-import { endOf, sizeOf } from "./value-rules.ts";
+import { prefixEnd, valueSize } from "./value-rules.ts";
 
-/** The most expired values that one write removes, that one transaction removes to make room, and that a page skips. */
+/** How many expired values a write removes, a transaction removes to free storage, and a page skips, at most. */
 const EXPIRED_WITH_WRITE = 100;
-const EXPIRED_FOR_ROOM = 1_000;
-const EXPIRED_PASSED = 1_000;
+const EXPIRED_FOR_STORAGE = 1_000;
+const EXPIRED_SKIPPED = 1_000;
 /** The minimum number of rows that one query for a page reads. */
 const ROWS_AT_ONCE = 100;
 const DAY_MS = 24 * 60 * 60 * 1000;
@@ -41,15 +41,15 @@ const SIZE = "octet_length(key) + octet_length(value)";
 /** SQLite has no booleans. */
 type RowOf<Facts extends ValueFacts> = Omit<Facts, "isJson"> & { readonly isJson: boolean | number };
 
-/** The owner of some values. */
+/** Identifies the server and kind that own some values. */
 interface Owner {
   readonly tenant: string;
   readonly kind: ValueKind;
   readonly server: string;
 }
 
-/** The values that servers store, in either store. */
-export function valuesIn(data: ServerData): ValueStore {
+/** The store of values for both databases. */
+export function createValueStore(data: ServerData): ValueStore {
   const { dialect, read, write } = data;
   return {
     async get(tenant, kind, server, key) {
@@ -62,18 +62,19 @@ export function valuesIn(data: ServerData): ValueStore {
 
     async set(tenant, kind, server, key, put) {
       const owner = { tenant, kind, server };
-      const mayFill = put.room.storedBytesMax !== undefined;
-      const makeRoom = (of: string, values: readonly unknown[]): Promise<number> => {
-        const expired = `${of} AND ${HAS_EXPIRED} LIMIT ${EXPIRED_FOR_ROOM}`;
+      const mayExceedQuota = put.room.storedBytesMax !== undefined;
+      const freeStorage = (condition: string, values: readonly unknown[]): Promise<number> => {
+        const expired = `${condition} AND ${HAS_EXPIRED} LIMIT ${EXPIRED_FOR_STORAGE}`;
         return write(tenant, () => removeValues(dialect, expired, values), { isDurable: false });
       };
       for (;;) {
         try {
-          return await write(tenant, () => set(data, owner, key, put), { mayFill });
+          return await write(tenant, () => set(data, owner, key, put), { mayExceedQuota });
         } catch (error) {
-          // Remove expired values, those of the server itself first, until the new value fits or none are left.
+          // Remove expired values, first those of the server itself, until the new value fits or none are left.
           if ((error as BerthError).code !== put.room.code) throw error;
-          const removed = (await makeRoom(OF_SERVER, idOf(owner))) || (await makeRoom(OF_KIND, [tenant, kind]));
+          const removed =
+            (await freeStorage(OF_SERVER, ownerKey(owner))) || (await freeStorage(OF_KIND, [tenant, kind]));
           if (removed === 0) throw error;
         }
       }
@@ -84,8 +85,8 @@ export function valuesIn(data: ServerData): ValueStore {
 
     async clear(tenant, kind, server, by) {
       const left = newAlias();
-      const keys = await write(tenant, () => leave(dialect, { tenant, kind, server }, left, by));
-      if (keys > 0) await data.removeLeft(left);
+      const keys = await write(tenant, () => moveToAlias(dialect, { tenant, kind, server }, left, by));
+      if (keys > 0) await data.removeAliasData(left);
       return keys;
     },
 
@@ -98,25 +99,25 @@ export function valuesIn(data: ServerData): ValueStore {
 
 /** Returns a page of live values. A page skips a bounded number of expired ones. */
 function* list(owner: Owner, { prefix, max, valueBytesMax, ...part }: ValuePart): Steps<ValuePage> {
-  const end = endOf(prefix);
+  const end = prefixEnd(prefix);
   const items: ValueItem[] = [];
-  let [passed, bytes, after] = [0, 0, part.after ?? ""];
+  let [skipped, bytes, after] = [0, 0, part.after ?? ""];
   for (;;) {
-    // One more than a page may have shows that there is a next one.
+    // One more than requested shows whether there is a next page.
     const atOnce = Math.max(max - items.length + 1, ROWS_AT_ONCE);
-    const left = valueBytesMax === undefined ? undefined : valueBytesMax - bytes;
-    const found = yield* rows<ListedRow>(listSql(end !== undefined, left !== undefined), [
-      ...idOf(owner),
+    const remainingBytes = valueBytesMax === undefined ? undefined : valueBytesMax - bytes;
+    const found = yield* rows<ListedRow>(listSql(end !== undefined, remainingBytes !== undefined), [
+      ...ownerKey(owner),
       prefix,
       after,
       atOnce,
       ...(end === undefined ? [] : [end]),
-      ...(left === undefined ? [] : [left, items.length === 0]),
+      ...(remainingBytes === undefined ? [] : [remainingBytes, items.length === 0]),
     ]);
     for (const { isLive, through: _through, value, ...item } of found) {
-      if (items.length === max || passed === EXPIRED_PASSED) return { items, next: after };
-      if (!isLive) passed++;
-      else if (left === undefined) items.push(withFlag<ValueItem>(item));
+      if (items.length === max || skipped === EXPIRED_SKIPPED) return { items, next: after };
+      if (!isLive) skipped++;
+      else if (remainingBytes === undefined) items.push(withFlag<ValueItem>(item));
       else if (value === null) return { items, next: after };
       else {
         bytes += item.bytes;
@@ -130,16 +131,16 @@ function* list(owner: Owner, { prefix, max, valueBytesMax, ...part }: ValuePart)
 
 type ListedRow = RowOf<Omit<ValueItem, "value">> & {
   readonly isLive: boolean | number;
-  /** The bytes of the live values so far. */
+  /** The total size of the live values so far. */
   readonly through: number;
-  /** Null if it does not fit into the remaining bytes. */
+  /** Null if the value does not fit into the remaining bytes. */
   readonly value: Uint8Array | null;
 };
 
-/** One statement, so that values and sizes are of the same moment. Only values that are returned are read. */
+/** A single statement, so that values and sizes are consistent. Reads only values that are returned. */
 function listSql(hasEnd: boolean, hasValues: boolean): string {
-  const [left, isFirst] = hasEnd ? ["$8", "$9"] : ["$7", "$8"];
-  const value = `CASE WHEN "isLive" AND (through <= ${left} OR (${isFirst} AND through = bytes))
+  const [remaining, isFirst] = hasEnd ? ["$8", "$9"] : ["$7", "$8"];
+  const value = `CASE WHEN "isLive" AND (through <= ${remaining} OR (${isFirst} AND through = bytes))
     THEN (SELECT value FROM server_value AS one WHERE one.id = counted.id) END AS value`;
   return `SELECT key, bytes, version, "changedAt", "expiresAt", "isJson", "isLive", through${hasValues ? `, ${value}` : ""}
     FROM (SELECT *, sum(CASE WHEN "isLive" THEN bytes ELSE 0 END) OVER (ORDER BY key) AS through FROM (
@@ -150,19 +151,19 @@ function listSql(hasEnd: boolean, hasValues: boolean): string {
 
 function* set(data: ServerData, owner: Owner, key: string, put: ValuePut): Steps<number | undefined> {
   const { value, isJson, expiresAt, expected, room, by } = put;
-  let known = yield* find(owner, key);
-  if (known.hasExpired) {
-    yield* removeExpired(data.dialect, known.owner, EXPIRED_WITH_WRITE);
-    known = yield* find(owner, key);
+  let before = yield* find(owner, key);
+  if (before.hasExpired) {
+    yield* removeExpired(data.dialect, before.owner, EXPIRED_WITH_WRITE);
+    before = yield* find(owner, key);
   }
-  if (expected !== undefined && known.version !== expected) return undefined;
-  const more = { items: known.bytes === null ? 1 : 0, bytes: sizeOf(key, value) - (known.bytes ?? 0) };
-  yield* checkRoom(data, owner, more, room, known);
-  // Numbers that follow the clock are greater than those of a store that was replaced by its backup.
-  const version = Math.max(known.latest + 1, known.now);
-  const written = { ...owner, key, value, isJson, version, changedAt: known.now, expiresAt, grows: more };
+  if (expected !== undefined && before.version !== expected) return undefined;
+  const growth = { items: before.bytes === null ? 1 : 0, bytes: valueSize(key, value) - (before.bytes ?? 0) };
+  yield* checkQuotas(data, owner, growth, room, before);
+  // Versions follow the clock, so they are greater than those in a store that was replaced by its backup.
+  const version = Math.max(before.latest + 1, before.now);
+  const written = { ...owner, key, value, isJson, version, changedAt: before.now, expiresAt, growth };
   yield* data.dialect.putValues(owner.tenant, [written]);
-  yield* note(data.dialect, owner, by, "set", key);
+  yield* recordChange(data.dialect, owner, by, "set", key);
   return version;
 }
 
@@ -172,38 +173,38 @@ function* remove(dialect: Dialect, owner: Owner, key: string, removal: ValueRemo
   if (expected !== undefined && version !== expected) return undefined;
   if (bytes !== null) {
     const ids = `SELECT server_value.id FROM ${VALUES} WHERE ${OF_SERVER} AND key = $4`;
-    yield* dialect.removeRows("server_value", SIZE, ids, [...idOf(owner), key]);
+    yield* dialect.removeRows("server_value", SIZE, ids, [...ownerKey(owner), key]);
   }
   // A key that had expired counts as absent.
   if (version === 0) return false;
-  yield* note(dialect, owner, by, "deleted", key);
+  yield* recordChange(dialect, owner, by, "deleted", key);
   return true;
 }
 
-/** Leaves all values of a server under an alias. Returns their number. */
-function* leave(dialect: Dialect, owner: Owner, left: string, by: string): Steps<number> {
+/** Moves all values of a server to an alias. Returns their number. */
+function* moveToAlias(dialect: Dialect, owner: Owner, left: string, by: string): Steps<number> {
   const [moved] = yield* rows<{ items: number; version: number }>(
     `UPDATE server_data SET tenant = $4 WHERE ${OF_SERVER} AND items > 0 RETURNING items, version`,
-    [...idOf(owner), left],
+    [...ownerKey(owner), left],
   );
   if (!moved) return 0;
-  // Versions continue from there, so a version that a client remembers never matches a later value.
+  // Versions continue from there, so that a version that a client has cached never matches a later value.
   yield* rows("INSERT INTO server_data (tenant, kind, server, items, bytes, version) VALUES ($1, $2, $3, 0, 0, $4)", [
-    ...idOf(owner),
+    ...ownerKey(owner),
     moved.version,
   ]);
-  yield* note(dialect, owner, by, "cleared");
+  yield* recordChange(dialect, owner, by, "cleared");
   return moved.items;
 }
 
-/** A key, and the values of its server, as far as they are known. */
-interface Known {
+/** The state of a key and of its server before a change. */
+interface KeyState {
   readonly now: number;
-  /** The id of its server's row in `server_data`; null if the server has none. */
+  /** The id of the server's row in `server_data`; null if the server has none. */
   readonly owner: number | null;
   /** True if any key of the server has expired. */
   readonly hasExpired: boolean | number;
-  /** 0 where the key has none, or has expired. */
+  /** 0 if the key does not exist or has expired. */
   readonly version: number;
   /** The size of the key and its value, expired or not; null if the key does not exist. */
   readonly bytes: number | null;
@@ -213,8 +214,8 @@ interface Known {
   readonly bytesOfServer: number;
 }
 
-function* find(owner: Owner, key: string): Steps<Known> {
-  const [known] = yield* rows<Known>(
+function* find(owner: Owner, key: string): Steps<KeyState> {
+  const [state] = yield* rows<KeyState>(
     `SELECT now, owner.id AS owner, coalesce(owner.version, 0) AS latest, ${SIZE} AS bytes,
        EXISTS (SELECT 1 FROM server_value AS other WHERE other.server_id = owner.id AND other.expires_at <= now) AS "hasExpired",
        CASE WHEN expires_at <= now THEN 0 ELSE coalesce(server_value.version, 0) END AS version,
@@ -222,9 +223,9 @@ function* find(owner: Owner, key: string): Steps<Known> {
      FROM (SELECT berth_now() AS now) AS clock
      LEFT JOIN server_data AS owner ON ${OF_SERVER}
      LEFT JOIN server_value ON server_id = owner.id AND key = $4`,
-    [...idOf(owner), key],
+    [...ownerKey(owner), key],
   );
-  return known!;
+  return state!;
 }
 
 interface Growth {
@@ -232,29 +233,30 @@ interface Growth {
   readonly bytes: number;
 }
 
-/** Throws the code of `room`. */
-function* checkRoom(
+/** Throws the code of the quota if a limit is exceeded. */
+function* checkQuotas(
   data: ServerData,
   { tenant, kind, server }: Owner,
-  more: Growth,
+  growth: Growth,
   { code, settings, keysPerServer, bytesPerServer, bytesPerTenant, storedBytesMax }: ValueRoom,
-  { itemsOfServer, bytesOfServer }: Known,
+  { itemsOfServer, bytesOfServer }: KeyState,
 ): Steps<void> {
-  const check = (who: string, sum: number, most: number, unit: string, setting = ""): void => {
-    if (sum > most) throw new BerthError(code, `${who} would keep ${sum} ${unit}, and may keep ${most}${setting}`);
+  const check = (subject: string, sum: number, max: number, unit: string, setting = ""): void => {
+    if (sum > max)
+      throw new BerthError(code, `${subject} would store ${sum} ${unit}, more than the limit of ${max}${setting}`);
   };
-  const ofServer = `the server "${server}"`;
-  if (more.items > 0) check(ofServer, itemsOfServer + more.items, keysPerServer, "keys");
-  if (more.bytes <= 0) return;
-  check(ofServer, bytesOfServer + more.bytes, bytesPerServer, "bytes", ` (${settings.server})`);
+  const serverLabel = `the server "${server}"`;
+  if (growth.items > 0) check(serverLabel, itemsOfServer + growth.items, keysPerServer, "keys");
+  if (growth.bytes <= 0) return;
+  check(serverLabel, bytesOfServer + growth.bytes, bytesPerServer, "bytes", ` (${settings.server})`);
   const stored = yield* dataBytes(tenant);
-  const ofTenant = stored[kind] + more.bytes;
-  check("all servers of the tenant", ofTenant, bytesPerTenant, "bytes", ` (${settings.tenant})`);
-  if (storedBytesMax !== undefined) yield* data.checkRoom(tenant, stored, more.bytes, storedBytesMax, code);
+  const tenantBytes = stored[kind] + growth.bytes;
+  check("all servers of the tenant", tenantBytes, bytesPerTenant, "bytes", ` (${settings.tenant})`);
+  if (storedBytesMax !== undefined) yield* data.checkQuota(tenant, stored, growth.bytes, storedBytesMax, code);
 }
 
-/** Goes through the values of a tenant's servers, a few at a time: they may be large. */
-export function* forValues(tenant: string, take: (values: readonly Uint8Array[]) => Steps<void>): Steps<void> {
+/** Passes the values of a tenant's servers to `visit` in batches, as they may be large. */
+export function* forValues(tenant: string, visit: (values: readonly Uint8Array[]) => Steps<void>): Steps<void> {
   for (let owner = { id: 0, kind: "", server: "" }; ;) {
     const [next] = yield* rows<typeof owner>(
       `SELECT id, kind, server FROM server_data WHERE tenant = $1 AND (kind, server) > ($2, $3) AND items > 0
@@ -268,7 +270,7 @@ export function* forValues(tenant: string, take: (values: readonly Uint8Array[])
         `SELECT key, value FROM server_value WHERE server_id = $1 AND key > $2 ORDER BY key LIMIT ${VALUES_AT_ONCE}`,
         [owner.id, after],
       );
-      yield* take(found.map(({ value }) => value));
+      yield* visit(found.map(({ value }) => value));
       if (found.length < VALUES_AT_ONCE) break;
       after = found.at(-1)!.key;
     }
@@ -283,27 +285,27 @@ export function expiredOwners(): Steps<{ readonly tenant: string; readonly id: n
   );
 }
 
-/** Removes some expired values of one of `expiredOwners`, `max` at most. Returns their number. */
+/** Removes at most `max` expired values of one of `expiredOwners`. Returns their number. */
 export function removeExpired(dialect: Dialect, owner: number | null, max: number): Steps<number> {
   return removeValues(dialect, `server_id = $1 AND ${HAS_EXPIRED} ORDER BY expires_at LIMIT ${max}`, [owner]);
 }
 
-/** Removes the first values that fulfil a condition, as many as one transaction may remove. Returns their number. */
+/** Removes the first values that match a condition, as many as one transaction may remove. Returns their number. */
 function removeValues(dialect: Dialect, condition: string, values: readonly unknown[]): Steps<number> {
   const found = `SELECT server_value.id, ${SIZE} AS bytes FROM ${VALUES} WHERE ${condition}`;
-  return dialect.removeRows("server_value", SIZE, dialect.removable(found), values);
+  return dialect.removeRows("server_value", SIZE, dialect.selectRemovable(found), values);
 }
 
 /**
- * Removes the rows of servers that have no values and have stored none for a day. Versions follow the clock, so those of
- * later values are still greater.
+ * Removes the rows of servers that have no values and have stored none for a day. Versions follow the clock, so those
+ * of later values will still be greater.
  */
 export function removeEmptyOwners(): Steps<object[]> {
   return rows(`DELETE FROM server_data WHERE items = 0 AND version < (SELECT berth_now()) - ${DAY_MS}`);
 }
 
-/** Records the change of a person. */
-function* note(
+/** Records a change made by a person. */
+function* recordChange(
   dialect: Dialect,
   { tenant, kind, server }: Owner,
   by: string | undefined,
@@ -311,11 +313,11 @@ function* note(
   key?: string,
 ): Steps<void> {
   if (by === undefined) return;
-  const facts = { action, ...actorOf(by), server, ...(key !== undefined && { key }) };
-  yield* appendLinks(dialect, [entryOf(tenant, kind, facts)]);
+  const facts = { action, ...parseActor(by), server, ...(key !== undefined && { key }) };
+  yield* appendLinks(dialect, [auditEntry(tenant, kind, facts)]);
 }
 
-function idOf({ tenant, kind, server }: Owner): readonly string[] {
+function ownerKey({ tenant, kind, server }: Owner): readonly string[] {
   return [tenant, kind, server];
 }
 

@@ -10,7 +10,7 @@ import type { TraceContext } from "../lib/trace.ts";
 import { endsWithin, within } from "../lib/within.ts";
 import { fixed } from "../limits/fixed.ts";
 import type { Limits } from "../limits/limits.ts";
-import { AttributedCalls, UnderWay } from "./calls/attribution.ts";
+import { AttributedCalls, CallsInProgress } from "./calls/attribution.ts";
 import { connectUpstream } from "./calls/connect.ts";
 import { CLIENT_CAPABILITIES, type UpstreamConnection } from "./calls/connection.ts";
 import { FollowedTasks } from "./calls/followed-tasks.ts";
@@ -32,9 +32,9 @@ import type { Closed, ConnectOptions, Peer } from "./transport/channel.ts";
 import { hostedCapabilities } from "./transport/questions.ts";
 
 const bounds = fixed({
-  /** How long a question waits until it is clear which call it belongs to. */
+  /** How long a question waits until its call can be determined. */
   upstreamQuestionMs: 2_000,
-  /** The time in which a server that knows the modern era has to show that it also knows the legacy one. */
+  /** The time in which a modern server has to show that it also supports the legacy era. */
   upstreamLegacyMs: 10_000,
 });
 
@@ -44,41 +44,41 @@ export interface UpstreamOptions extends Omit<
 > {
   /** Resolves `${NAME}` in the launcher URI; called at each start. By default the environment. */
   readonly variables?: () => Promise<VariableLookup>;
-  /** Makes room before each start; resolves with a function to call at its end. */
+  /** Acquires a slot before each start; resolves with a function that releases it. */
   readonly takePlace?: (() => Promise<() => void>) | undefined;
   /** Removes hidden values from errors and log lines. */
   readonly hide?: (value: Json) => Json;
   /** Removes the same values from the server's contract. */
   readonly hideWhole?: HideWhole;
   readonly limits: ConnectOptions["limits"] & Pick<Limits, "upstreamIdleMs">;
-  /** Called with the server's contract, on each start and whenever it reports a changed list. */
+  /** Called with the server's contract, at each start and after each reported change of a list. */
   readonly onContract: (observed: Observed) => Promise<void>;
   readonly onResourceUpdated: (uri: string) => void;
   /** Called before each request. Throws for one that must not be sent: the server no longer offers what was served. */
   readonly check?: (request: UpstreamRequest) => void;
   readonly onLost: (closed: Closed) => void;
-  /** A failure that no request would report. */
+  /** Reports a failure that no request would report. */
   readonly onError: (error: unknown) => void;
 }
 
 type ServerInfo = NonNullable<UpstreamHealth["server"]>;
 
-/** A request for an upstream: the method of MCP, and its parameters. */
+/** A request for an upstream. */
 export type UpstreamRequest = {
   /** Goes into `_meta`. */
   readonly meta?: JsonObject | undefined;
-  /** It comes from a client of the legacy era, and its result means the same in both. */
+  /** Set for a client of the legacy era: the result means the same in both eras. */
   readonly isLegacy?: boolean | undefined;
-  /** The CID of the stable form of `served`, where that is a CID. */
+  /** The CID of the stable form of `served`, if that is a CID. */
   readonly servedForm?: string;
 } & (
   | {
       readonly method: "tools/call";
       readonly name: string;
       readonly args: JsonObject | JsonText;
-      /** The contract by which it was offered, or its CID, for `UpstreamOptions.check`. */
+      /** The contract with which it was offered, or its CID, for `UpstreamOptions.check`. */
       readonly served?: ToolContract | string;
-      /** The call has become this task, which is only followed. */
+      /** The task that the call has already become, which is only followed. */
       readonly task?: TaskOfUpstream | undefined;
     }
   | { readonly method: "tasks/cancel"; readonly task: TaskOfUpstream }
@@ -91,7 +91,7 @@ export type UpstreamRequest = {
   | {
       readonly method: "resources/read";
       readonly uri: string;
-      /** The URI of the skill that it is a file of. */
+      /** The URI of the skill that the file belongs to. */
       readonly name?: string;
       /** That skill as it was approved. */
       readonly served?: SkillContract | string;
@@ -100,7 +100,6 @@ export type UpstreamRequest = {
   | { readonly method: "completion/complete"; readonly params: JsonObject }
 );
 
-/** The result of each method. */
 export interface UpstreamResults {
   readonly "tools/call": ToolResult;
   readonly "tasks/cancel": object;
@@ -114,50 +113,50 @@ export interface UpstreamCaller {
   readonly signal?: CancelSignal | undefined;
   /** Default: the limit `upstreamCallMs`. */
   readonly timeoutMs?: number;
-  /** Those of its client; by default a modern server is told those of the connection. */
+  /** The capabilities of its client; by default a modern server gets those of the connection. */
   readonly capabilities?: JsonObject;
   readonly trace?: TraceContext | undefined;
   /** Answers questions; undefined if the caller cannot be asked. */
   readonly ask?: Ask | undefined;
   readonly onLog?: ((params: JsonObject) => void) | undefined;
   readonly onProgress?: ((progress: Progress) => void) | undefined;
-  /** The use of a task in place of the result; by default its end is awaited. */
+  /** How to handle a task in place of the result; by default its end is awaited. */
   readonly tasks?: TaskUse | undefined;
 }
 
 /**
- * An upstream that many callers share, over one connection per era. It knows which caller a question or a log line is for, as
- * far as that can be known, and the server's current contract.
+ * An upstream that many callers share, over one connection per era. It attributes questions and log lines to callers as
+ * far as possible, and knows the server's current contract.
  *
  * This folder is the only place that speaks MCP as a client. It knows launcher URIs and child processes, but nothing of
- * what Berth itself serves; it imports leaves alone, so that it can be one file by itself. A call acquires the connection
- * here (supervisor.ts keeps it running) and goes through connection.ts and rpc-channel.ts to one of the transports; its
- * answer, or the reason why the connection ended, comes back the same way as the call's promise.
+ * what Berth itself serves, and imports only leaves, so that it can be bundled as one file. A call acquires the
+ * connection here (supervisor.ts keeps it running) and goes through connection.ts and rpc-channel.ts to a transport; its
+ * answer, or the reason why the connection ended, returns as the call's promise.
  */
 export class Upstream {
   readonly launch: Launch;
   readonly #options: UpstreamOptions;
   readonly #supervisor: Supervisor;
   readonly #attributed: AttributedCalls;
-  readonly #calls = new UnderWay<UpstreamCaller>();
+  readonly #calls = new CallsInProgress<UpstreamCaller>();
   readonly #tasks: FollowedTasks;
-  /** Failed subscriptions, without which its log lines or changes do not arrive. */
-  #unheard: readonly Problem[] = [];
+  /** Failed subscriptions: their log lines or changes do not arrive. */
+  #failedSubscriptions: readonly Problem[] = [];
   /** Requests failed lists again while the server runs. Calls do not wait for it. */
   #retry: Timer | undefined;
   #retryMs = 0;
   #stderr = "";
   #tools: readonly ToolContract[] = [];
-  readonly #habits = new Map<string, number>();
+  readonly #deviations = new Map<string, number>();
   /**
-   * The same server in the legacy era, for clients of that era that can be asked: only there can a server ask in the
-   * middle of a call, as many servers of both eras do.
+   * The same server in the legacy era, for legacy clients that can be asked: only there can a server ask in the middle
+   * of a call, as many servers of both eras do.
    */
   #legacy: Upstream | undefined;
-  /** False if the server may speak the legacy era, too. */
-  #isOfOneEra = false;
-  #server: { readonly said: ServerInfo; readonly shown: ServerInfo } | undefined;
-  readonly #relisting = new Relisting(() => this.#lookAgain());
+  /** False if the server may also support the legacy era. */
+  #hasOneEra = false;
+  #redacted: { readonly original: ServerInfo; readonly redacted: ServerInfo } | undefined;
+  readonly #relisting = new Relisting(() => this.#relist());
 
   constructor(launch: Launch, options: UpstreamOptions) {
     this.launch = launch;
@@ -167,23 +166,23 @@ export class Upstream {
       name: launch.name,
       limits: options.limits,
       open: (signal) => this.#connect(signal),
-      takePlace: options.takePlace,
+      acquireSlot: options.takePlace,
       onOpen: (connection) => this.#opened(connection),
       onLost: (closed) => this.#lost(closed),
       onFailed: (error) => this.#failed(error),
     });
-    this.#tasks = new FollowedTasks(this.#supervisor, (error) => this.#tellable(error));
+    this.#tasks = new FollowedTasks(this.#supervisor, (error) => this.#toCallerError(error));
   }
 
   get health(): UpstreamHealth {
     const [own, legacy] = [this.#supervisor.health, this.#legacy?.health];
     const { server, ...health } = own.state === "idle" && legacy?.state === "running" ? legacy : own;
     const requests = own.requests + (legacy?.requests ?? 0);
-    const deviations = Array.from(this.#habits, ([what, count]) => ({ what, count }));
+    const deviations = Array.from(this.#deviations, ([habit, count]) => ({ what: habit, count }));
     return {
       ...health,
       requests,
-      ...(server && { server: this.#hiddenServer(server) }),
+      ...(server && { server: this.#redactServer(server) }),
       ...(deviations.length > 0 && { deviations }),
     };
   }
@@ -198,19 +197,18 @@ export class Upstream {
     return Math.max(this.#supervisor.usedAt, this.#legacy?.usedAt ?? 0);
   }
 
-  /** Ends it if it runs idle; it is started again on demand. Undefined if there is nothing to end. */
+  /** Ends it if it is idle; it is started again on demand. Undefined if there is nothing to end. */
   rest(): Promise<unknown> | undefined {
-    const [own, legacy] = [this.#supervisor.rest(), this.#legacy?.rest()];
+    const [own, legacy] = [this.#supervisor.stopIfIdle(), this.#legacy?.rest()];
     return own && legacy ? Promise.all([own, legacy]) : (own ?? legacy);
   }
 
-  /** Restarts it for the next caller, with the variables' values at that time. */
+  /** Restarts it for the next caller, with the current values of variables. */
   renew(): void {
     this.#supervisor.renew();
     this.#legacy?.renew();
   }
 
-  /** Starts the server if it does not run, so that its contract is known. */
   async start(): Promise<void> {
     (await this.#supervisor.acquire()).succeeded();
   }
@@ -228,8 +226,8 @@ export class Upstream {
       const { name, task } = request;
       return (await this.#follow(name, task, caller, undefined)) as UpstreamResults[Request["method"]];
     }
-    if (request.isLegacy && caller.ask && !this.#isOfOneEra && !this.launch.era) {
-      const legacy = await this.#inLegacyEra();
+    if (request.isLegacy && caller.ask && !this.#hasOneEra && !this.launch.era) {
+      const legacy = await this.#legacyUpstream();
       if (legacy) return legacy.request(request, caller);
     }
     let following: Promise<ToolResult>;
@@ -250,7 +248,7 @@ export class Upstream {
     return (await following) as UpstreamResults[Request["method"]];
   }
 
-  /** Its effects are not known, so the caller decides whether to repeat it. */
+  /** The effects of the call are unknown, so the caller decides whether to repeat it. */
   #answerLost(error: UpstreamError, tool: string): UpstreamError {
     const { readOnlyHint, idempotentHint } = this.#tools.find(({ name }) => name === tool)?.annotations ?? {};
     const retriable = readOnlyHint === true || idempotentHint === true;
@@ -259,19 +257,19 @@ export class Upstream {
     return new UpstreamError("answer_lost", detail, { data: { retriable }, cause: error, stderr });
   }
 
-  /** A connection is released with the result, unless that is a task. */
+  /** Releases the connection with the result, unless that is a task. */
   async #requestOnce(
     request: Exclude<UpstreamRequest, { method: "tasks/cancel" }>,
     caller: UpstreamCaller,
   ): Promise<{ readonly result: Awaited<ReturnType<typeof send>>; readonly acquired: AcquiredConnection }> {
-    // Its contract is not known now: calls wait.
-    if (this.#relisting.underWay) await this.#relisting.underWay;
+    // The contract is being refreshed: calls wait.
+    if (this.#relisting.pending) await this.#relisting.pending;
     const acquired = await this.#supervisor.acquire();
     const { connection } = acquired;
     this.#calls.add(caller);
     let open = 0;
     let hasEnded = false;
-    // A modern server does no work for a call while its questions are open, so no log line belongs to it.
+    // While its questions are open, a modern server does no work for a call, so no log line belongs to it.
     const ask: Ask | undefined =
       caller.ask &&
       (async (question, signal) => {
@@ -284,16 +282,16 @@ export class Upstream {
     try {
       if (connection.era === "legacy") leave = await this.#attributed.enter(toolOf(request), caller.ask);
       this.#options.check?.(request);
-      const options = optionsOf(request, caller, connection.era, leave ? undefined : ask);
+      const options = toCallOptions(request, caller, connection.era, leave ? undefined : ask);
       const result = await send(connection, request, options);
-      // The questions of a task say which one they belong to, so other calls need not wait for their turn.
+      // Questions of a task name the task, so other calls need not wait.
       const isTask = result instanceof CreatedTask;
       leave?.(!isTask);
       if (!isTask) acquired.succeeded();
       return { result, acquired };
     } catch (error) {
       leave?.(false);
-      throw acquired.failed(this.#tellable(error));
+      throw acquired.failed(this.#toCallerError(error));
     } finally {
       hasEnded = true;
       this.#calls.remove(caller);
@@ -311,7 +309,10 @@ export class Upstream {
     return this.#tasks.follow(task, { what: `calling ${name}`, ask, signal, first, optionsFor });
   }
 
-  /** Ends it at once, with everything under way; the next request starts it again. `reason` completes "the server …". */
+  /**
+   * Ends it immediately, with everything in progress; the next request starts it again. `reason` completes "the server
+   * …".
+   */
   async cut(reason: string): Promise<void> {
     await Promise.all([this.#supervisor.cut(reason), this.#legacy?.cut(reason)]);
   }
@@ -321,19 +322,19 @@ export class Upstream {
     await Promise.all([this.#supervisor.close(), this.#legacy?.close()]);
   }
 
-  /** The server in the legacy era, started if necessary; undefined if it does not know that as well as the modern one. */
-  async #inLegacyEra(): Promise<Upstream | undefined> {
+  /** The server in the legacy era, started if necessary; undefined if it supports only the modern one. */
+  async #legacyUpstream(): Promise<Upstream | undefined> {
     if (this.#legacy?.health.state === "running") return this.#legacy;
-    // In use meanwhile, it is not ended to make room for the other.
+    // While it is in use, it is not ended to free a slot for the other.
     const acquired = await this.#supervisor.acquire();
     try {
-      if (this.#isOfOneEra) return undefined;
+      if (this.#hasOneEra) return undefined;
       const ignore = (): void => {};
       const only = { onContract: () => Promise.resolve(), onResourceUpdated: ignore, onError: ignore };
       const legacy = (this.#legacy ??= new Upstream({ ...this.launch, era: "legacy" }, { ...this.#options, ...only }));
       if (await endsWithin(bounds.upstreamLegacyMs, legacy.start()).catch(() => false)) return legacy;
-      // Without room for it, it was not tried.
-      this.#isOfOneEra = legacy.health.state !== "idle";
+      // Without a free slot, it was not tried.
+      this.#hasOneEra = legacy.health.state !== "idle";
       return undefined;
     } finally {
       acquired.succeeded();
@@ -348,17 +349,17 @@ export class Upstream {
         ...(variables && { variable: await variables() }),
         capabilities: options.capabilities ?? hostedCapabilities,
         ask: (question, signal) => this.#answerTo(question, signal),
-        onNotification: (method, params) => this.#heard(method, params),
-        onDeviation: (habit) => this.#deviated(habit),
+        onNotification: (method, params) => this.#onNotification(method, params),
+        onDeviation: (deviation) => this.#deviated(deviation),
         signal,
       });
     } catch (error) {
-      throw this.#tellable(error instanceof Error ? withoutPaths(error) : error);
+      throw this.#toCallerError(error instanceof Error ? withoutPaths(error) : error);
     }
   }
 
   /**
-   * A legacy server learns its clients' capabilities once, and may ask when no caller has them. Where a caller has no
+   * A legacy server learns its clients' capabilities once, and may ask when no caller has them. If a caller has no
    * roots, an empty list lets servers that ask in each call continue; an error would make them fail. Outside of a call,
    * an error makes them ask again within one, where the caller may have roots.
    */
@@ -372,77 +373,77 @@ export class Upstream {
     }
   }
 
-  /** Looks at its offers again soon: something that it sent shows that they have changed. */
+  /** Lists its offers again soon: something that it sent shows that they have changed. */
   hasChanged(): void {
     this.#relisting.hasChanged();
   }
 
   async #opened(connection: UpstreamConnection): Promise<void> {
-    this.#isOfOneEra = connection.era === "legacy";
+    this.#hasOneEra = connection.era === "legacy";
     try {
       const subscribing = subscribe(connection, this.#options.limits.upstreamCallMs);
-      const unheard = await within(SUBSCRIBE_WAIT_MS, subscribing);
-      this.#unheard = unheard ?? [];
-      if (!unheard) this.#lookAfter(subscribing).catch(() => {});
-      await this.#tell(await this.#observe(connection));
+      const failed = await within(SUBSCRIBE_WAIT_MS, subscribing);
+      this.#failedSubscriptions = failed ?? [];
+      if (!failed) this.#relistAfter(subscribing).catch(() => {});
+      await this.#report(await this.#observe(connection));
     } catch (error) {
-      throw this.#tellable(error);
+      throw this.#toCallerError(error);
     }
   }
 
-  /** Looks again once a late subscription has begun or failed: earlier changes were not reported. */
-  async #lookAfter(subscribing: Promise<readonly Problem[]>): Promise<void> {
-    this.#unheard = await subscribing;
+  /** Lists again once a late subscription has begun or failed: earlier changes were not reported. */
+  async #relistAfter(subscribing: Promise<readonly Problem[]>): Promise<void> {
+    this.#failedSubscriptions = await subscribing;
     this.#relisting.hasChanged();
   }
 
-  /** Neither the server nor the author of its entry could change that this machine lacks descriptors. */
-  #tellable(error: unknown): unknown {
+  /** A lack of descriptors on this machine is not the fault of the server or its entry. */
+  #toCallerError(error: unknown): unknown {
     const hidden = hideInError(error, this.#options.hide);
     return lacksDescriptor(hidden) ? noDescriptors(hidden) : hidden;
   }
 
-  #hiddenServer(server: ServerInfo): ServerInfo {
+  #redactServer(server: ServerInfo): ServerInfo {
     const { hide } = this.#options;
     if (!hide) return server;
-    if (this.#server?.said.name !== server.name || this.#server.said.version !== server.version) {
-      this.#server = {
-        said: server,
-        shown: { name: hide(server.name) as string, version: hide(server.version) as string },
+    if (this.#redacted?.original.name !== server.name || this.#redacted.original.version !== server.version) {
+      this.#redacted = {
+        original: server,
+        redacted: { name: hide(server.name) as string, version: hide(server.version) as string },
       };
     }
-    return this.#server.shown;
+    return this.#redacted.redacted;
   }
 
   async #observe(connection: UpstreamConnection): Promise<Observed> {
     const { hideWhole } = this.#options;
-    const observed = await observe(connection, this.#unheard);
+    const observed = await observe(connection, this.#failedSubscriptions);
     return hideWhole ? hideInOffers(observed, hideWhole) : observed;
   }
 
-  async #tell(observed: Observed): Promise<void> {
+  async #report(observed: Observed): Promise<void> {
     this.#tools = observed.contract.tools;
     await this.#options.onContract(observed);
     this.#stderr = "";
     this.#retry?.clear();
     const mayRecover = observed.failed.some(({ error }) => !isUnknownMethod(error));
     this.#retryMs = mayRecover ? Math.min(Math.max(this.#retryMs * 2, RETRY_MS), RETRY_MS_MAX) : 0;
-    if (mayRecover) this.#retry = clock.after(this.#retryMs, () => void this.#lookAgain()).unref();
+    if (mayRecover) this.#retry = clock.after(this.#retryMs, () => void this.#relist()).unref();
   }
 
-  #deviated(habit: string): void {
-    const text = (this.#options.hide?.(habit) ?? habit) as string;
-    const known = this.#habits.get(text);
-    if (known !== undefined || this.#habits.size < HABITS_MAX) this.#habits.set(text, (known ?? 0) + 1);
+  #deviated(deviation: string): void {
+    const text = (this.#options.hide?.(deviation) ?? deviation) as string;
+    const count = this.#deviations.get(text);
+    if (count !== undefined || this.#deviations.size < DEVIATIONS_MAX) this.#deviations.set(text, (count ?? 0) + 1);
   }
 
   #lost(closed: Closed): void {
     const { hide } = this.#options;
-    const told = hide
+    const redacted = hide
       ? { ...closed, reason: hide(closed.reason) as string, stderr: hide(closed.stderr) as string }
       : closed;
-    this.#stderr = told.stderr;
-    this.#options.onLost(told);
+    this.#stderr = redacted.stderr;
+    this.#options.onLost(redacted);
   }
 
   #failed(error: unknown): void {
@@ -450,7 +451,7 @@ export class Upstream {
     this.#options.onError(error);
   }
 
-  #heard(method: string, params: JsonObject): void {
+  #onNotification(method: string, params: JsonObject): void {
     switch (method) {
       case "notifications/tools/list_changed":
       case "notifications/resources/list_changed":
@@ -458,40 +459,40 @@ export class Upstream {
         this.#relisting.hasChanged();
         return;
       case "notifications/tasks/status":
-        return this.#tasks.heard(params);
+        return this.#tasks.onStatus(params);
       case "notifications/resources/updated":
         if (typeof params["uri"] === "string") this.#options.onResourceUpdated(params["uri"]);
         return;
       case "notifications/message": {
-        // A line does not name its call; one that may be another caller's goes to nobody.
+        // A line does not name its call, so it is dropped if several are in progress.
         if (valuesIn(params, LOG_VALUES_MAX) > LOG_VALUES_MAX) return;
         this.#calls.only?.onLog?.((this.#options.hide?.(params) ?? params) as JsonObject);
       }
     }
   }
 
-  async #lookAgain(): Promise<{ bytes: number }> {
+  async #relist(): Promise<{ bytes: number }> {
     let bytes = 0;
-    const look = this.#supervisor.peek(async (connection) => {
+    const listed = this.#supervisor.peek(async (connection) => {
       try {
         const observed = await this.#observe(connection);
         ({ bytes } = observed);
-        await this.#tell(observed);
+        await this.#report(observed);
       } catch (error) {
-        // Its new contract is not known, so nothing of it may be called; the next start looks again.
+        // Its new contract is unknown, so nothing of it may be called; the next start lists again.
         await connection.close();
         throw error;
       }
     });
-    await look.catch((error: unknown) => this.#failed(error));
+    await listed.catch((error: unknown) => this.#failed(error));
     return { bytes };
   }
 }
 
 /** A request whose answer was lost is repeated once. */
 const TRIES_MAX = 2;
-/** Odd habits that are counted for one upstream. */
-const HABITS_MAX = 20;
+/** Deviations that are counted for one upstream. */
+const DEVIATIONS_MAX = 20;
 
 /** The called tool, to learn which tools ask. */
 function toolOf(request: UpstreamRequest): string {
@@ -515,31 +516,31 @@ function send(
   }
 }
 
-function optionsOf(
+function toCallOptions(
   { meta }: Pick<UpstreamRequest, "meta">,
   { signal, timeoutMs, capabilities, trace, onLog, onProgress, tasks }: UpstreamCaller,
   era: Peer["era"],
   ask: Ask | undefined,
 ): UpstreamCallOptions {
-  // Tells a modern upstream what this caller can be asked. The connection told a legacy one what callers may be asked.
-  const told = era === "modern" ? capabilities : undefined;
+  // Declares the caller's capabilities to a modern upstream. A legacy one got those of the connection.
+  const declared = era === "modern" ? capabilities : undefined;
   const options = { signal, timeoutMs, onProgress, ask, tasks };
-  if (!meta && !trace && !onLog && !told) return options;
+  if (!meta && !trace && !onLog && !declared) return options;
   const logLevel = onLog && { [LOG_LEVEL]: "debug" };
-  const stated = told && { [CLIENT_CAPABILITIES]: relayed(told) };
-  return { ...options, meta: { ...meta, ...trace, ...logLevel, ...stated } };
+  const clientCapabilities = declared && { [CLIENT_CAPABILITIES]: relayedCapabilities(declared) };
+  return { ...options, meta: { ...meta, ...trace, ...logLevel, ...clientCapabilities } };
 }
 
-/** A task is asked about with nothing but what its caller is. */
+/** Options for requests about a task, which only describe its caller. */
 function followingOptions(
   { signal, capabilities, trace, ask, tasks }: UpstreamCaller,
   { era }: UpstreamConnection,
 ): UpstreamCallOptions {
-  return optionsOf({}, { signal, trace, tasks, ...(capabilities && { capabilities }) }, era, ask);
+  return toCallOptions({}, { signal, trace, tasks, ...(capabilities && { capabilities }) }, era, ask);
 }
 
-/** Those of a client's capabilities that are about questions, or about what passes through. */
-function relayed(client: JsonObject): JsonObject {
+/** A client's capabilities that concern questions, or that are passed through. */
+function relayedCapabilities(client: JsonObject): JsonObject {
   const { elicitation, sampling, roots } = client;
   const extensions = relayedExtensions(client);
   const modes = ["form", "url"].filter((mode) => isObject(elicitation) && isObject(elicitation[mode]));
@@ -554,13 +555,13 @@ function relayed(client: JsonObject): JsonObject {
 /** 2026-07-28 `server/utilities/logging`: the lowest level that a request wants to receive. */
 const LOG_LEVEL = "io.modelcontextprotocol/logLevel";
 
-/** Says that nobody is there to answer a question, or that its caller has no such capability. */
+/** JSON-RPC code: the caller cannot be asked, or lacks the capability. */
 const METHOD_NOT_FOUND = -32601;
 
-/** Members and items of a log line; a larger one is dropped. */
+/** Members and items of a log line; larger lines are dropped. */
 const LOG_VALUES_MAX = 10_000;
 
-/** The same error and its causes without hidden values: in messages, stacks, data and stderr. */
+/** Removes hidden values from an error and its causes: from messages, stacks, data and stderr. */
 function hideInError(error: unknown, hide: ((value: Json) => Json) | undefined): unknown {
   if (!hide) return error;
   const hidden = (text: string): string => hide(text) as string;
@@ -577,51 +578,51 @@ function plain(data: Readonly<Record<string, unknown>>): Json {
   return JSON.parse(JSON.stringify(data)) as Json;
 }
 
-/** How long a start waits for a subscription: a server that acknowledges none serves all the same. */
+/** How long a start waits for a subscription: a server that acknowledges none is used anyway. */
 const SUBSCRIBE_WAIT_MS = 500;
 
 /** With exponential backoff. */
 const RETRY_MS = 5_000;
 const RETRY_MS_MAX = 300_000;
 
-/** Changes within this time are looked at together. */
-const TOGETHER_MS = 50;
-/** The cost of one look and of each MiB seen, as time until the next: no server may use more than a fair share. */
-const LOOK_MS = 2_000;
+/** Changes within this time are handled together. */
+const DEBOUNCE_MS = 50;
+/** The cost of one listing and of each MiB listed, as time until the next: no server may use more than a fair share. */
+const LISTING_MS = 2_000;
 const MS_PER_MIB = 8_000;
-/** The credit after a time of rest. */
-const FREE_MS = 20_000;
+/** The credit after an idle period. */
+const CREDIT_MS = 20_000;
 const MIB = 1024 * 1024;
 
-/** Looks at something again whenever it has changed, one look after the other. */
+/** Lists again after changes, one listing at a time. */
 export class Relisting {
-  /** Pending from a change until it has been looked at; undefined if nothing is pending. */
-  underWay: Promise<void> | undefined;
-  readonly #look: () => Promise<{ readonly bytes: number }>;
+  /** Pending from a change until it was listed; undefined if nothing is pending. */
+  pending: Promise<void> | undefined;
+  readonly #list: () => Promise<{ readonly bytes: number }>;
   #isDue = false;
-  /** The time until which all looks so far are paid for, on the clock of `performance.now()`. */
+  /** The time until which all listings so far are paid for, on the clock of `performance.now()`. */
   #owedUntil = 0;
 
-  /** `look` must not reject, and resolves with the size of what it saw. */
-  constructor(look: () => Promise<{ readonly bytes: number }>) {
-    this.#look = look;
+  /** `list` must not reject, and resolves with the size of what it listed. */
+  constructor(list: () => Promise<{ readonly bytes: number }>) {
+    this.#list = list;
   }
 
   hasChanged(): void {
     if (this.#isDue) return;
     this.#isDue = true;
-    const looking = (this.underWay ?? Promise.resolve()).then(() => this.#lookSoon());
-    this.underWay = looking;
-    void looking.finally(() => {
-      if (this.underWay === looking) this.underWay = undefined;
+    const listing = (this.pending ?? Promise.resolve()).then(() => this.#listSoon());
+    this.pending = listing;
+    void listing.finally(() => {
+      if (this.pending === listing) this.pending = undefined;
     });
   }
 
-  async #lookSoon(): Promise<void> {
-    const wait = Math.max(TOGETHER_MS, this.#owedUntil - FREE_MS - performance.now());
+  async #listSoon(): Promise<void> {
+    const wait = Math.max(DEBOUNCE_MS, this.#owedUntil - CREDIT_MS - performance.now());
     await new Promise<void>((resolve) => setTimeout(resolve, wait).unref());
     this.#isDue = false;
-    const { bytes } = await this.#look();
-    this.#owedUntil = Math.max(this.#owedUntil, performance.now()) + LOOK_MS + (bytes * MS_PER_MIB) / MIB;
+    const { bytes } = await this.#list();
+    this.#owedUntil = Math.max(this.#owedUntil, performance.now()) + LISTING_MS + (bytes * MS_PER_MIB) / MIB;
   }
 }

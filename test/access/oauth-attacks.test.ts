@@ -7,11 +7,11 @@ import { scopesFor } from "../../src/access/oauth/scopes.ts";
 import { oauthOfConfig, type OauthSettings } from "../../src/access/oauth/settings.ts";
 import { readConfig } from "../../src/config.ts";
 import { startAuthorizationServer } from "../support/authorization-server.ts";
-import { post, request, startTestBerth, type Reply } from "../support/berth.ts";
+import { post, request, withStatus, type Reply } from "../support/berth.ts";
 import { forwarding } from "../support/forwarding.ts";
 import { Ada, connectAs } from "../support/oauth-client.ts";
 import { connectRaw } from "../support/raw-http.ts";
-import { berthInSuite, inSuite, serve } from "../support/suite.ts";
+import { berthFor, berthInSuite, inSuite, serve } from "../support/suite.ts";
 import { addTenant, listenTo, onStoreOf } from "../support/tenants.ts";
 import { bearer } from "../support/tokens.ts";
 
@@ -117,14 +117,12 @@ describe("attacks on authorization", () => {
   it("a token in the address or in the body is none", async () => {
     const token = await issuer.tokenFor(one, SCOPE);
     for (const url of [`${one}?access_token=${token}`, `${one}?token=${token}`]) {
-      const refused = await call(url, {});
-      assert.equal(refused.status, 401);
+      const refused = await withStatus(401, call(url, {}));
       assert.ok(!`${refused.text}${refused.headers.get("www-authenticate")}`.includes(token));
     }
     const form = { method: "POST", body: new URLSearchParams({ access_token: token }) };
     assert.equal((await fetch(one, form)).status, 401);
-    const page = await fetch(`${berth.url}/servers?access_token=${token}`, { headers: { Accept: "text/html" } });
-    assert.equal(page.status, 401);
+    await withStatus(401, fetch(`${berth.url}/servers?access_token=${token}`, { headers: { Accept: "text/html" } }));
   });
 
   it("two tokens at once are refused: what is in front may have looked at the other one", async () => {
@@ -202,18 +200,16 @@ describe("attacks on authorization", () => {
 
   it("a token reaches no code of guests and no upstream", async (t) => {
     const seen: IncomingHttpHeaders[] = [];
-    const other = await startTestBerth({ texts: { "say.ts": SAY } });
-    t.after(() => other.close());
+    const other = await berthFor(t, { texts: { "say.ts": SAY } });
     const between = forwarding(
       (path) => other.url + path,
       (headers) => (seen.push(headers), headers),
     );
-    const hosting = await startTestBerth({
+    const hosting = await berthFor(t, {
       texts: { "tells.ts": TELLS },
       mcps: { say: { upstream: `mcp+${await serve(t, between)}/mcp/say` } },
       env: { BERTH_ACCESS: "required", BERTH_OAUTH_ISSUER: issuer.issuer },
     });
-    t.after(() => hosting.close());
     const token = await issuer.tokenFor(`${hosting.url}/mcp`, SCOPE);
     const headers = { ...bearer(token), Cookie: `berth_token=${token}` };
     const called = await call(`${hosting.url}/mcp/say`, headers);
@@ -231,8 +227,7 @@ describe("attacks on authorization", () => {
     );
     const url = `${berth.url}/t/acme/mcp/one`;
     const token = await issuer.tokenFor(url, SCOPE);
-    const stream = await listenTo(url, bearer(token));
-    assert.equal(stream.status, 200);
+    const stream = await withStatus(200, listenTo(url, bearer(token)));
     await stream.next();
     await onStoreOf(berth, (store) => store.tenants.change("acme", { by: "test", oauth: null }));
     await assert.rejects(async () => {

@@ -7,7 +7,7 @@ import { startAuthorizationServer, type AuthorizationServer } from "../support/a
 import { post, request, startTestBerth, type Reply, type TestBerth } from "../support/berth.ts";
 import { lower } from "../support/lowered-limits.ts";
 import { Ada, connectAs } from "../support/oauth-client.ts";
-import { inSuite } from "../support/suite.ts";
+import { closeAfter, inSuite } from "../support/suite.ts";
 import { bearer } from "../support/tokens.ts";
 
 const SAY = `/** Says hello. */\nexport function say(): string { return "hello"; }\n`;
@@ -64,10 +64,8 @@ describe("the keys of an authorization server", () => {
 });
 
 test("a removed key is refused once its keys are read again, though the wall clock was set back", async (t) => {
-  const issuer = await startAuthorizationServer();
-  t.after(() => issuer.close());
-  const berth = await start(issuer, {});
-  t.after(() => berth.close());
+  const issuer = closeAfter(t, await startAuthorizationServer());
+  const berth = closeAfter(t, await start(issuer, {}));
   const old = await tokenFor(berth, issuer);
   assert.equal((await say(berth, old)).status, 200);
   const claims = decodeJwt(old);

@@ -5,10 +5,10 @@ import { SignJWT } from "jose";
 import { pino } from "pino";
 import { logOptions } from "../../src/lib/log.ts";
 import { startAuthorizationServer, type AuthorizationServer } from "../support/authorization-server.ts";
-import { post, request, startTestBerth, type Reply } from "../support/berth.ts";
+import { post, request, withStatus, type Reply } from "../support/berth.ts";
 import { lower } from "../support/lowered-limits.ts";
 import { connectRaw, rawPost } from "../support/raw-http.ts";
-import { berthInSuite, inSuite, serverInSuite } from "../support/suite.ts";
+import { berthFor, berthInSuite, closeAfter, inSuite, serverInSuite } from "../support/suite.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
 import { bearer } from "../support/tokens.ts";
 import { until } from "../support/until.ts";
@@ -50,8 +50,7 @@ describe("authorization servers of tenants", () => {
       ["acme", ours.issuer, ["mcp:read", "mcp:call"]],
       ["carol", theirs.issuer, ["staff"]],
     ] as const) {
-      const refused = await post(at(tenant), request("tools/list"));
-      assert.equal(refused.status, 401);
+      const refused = await withStatus(401, post(at(tenant), request("tools/list")));
       const challenge = refused.headers.get("www-authenticate")!;
       assert.ok(challenge.includes(`resource_metadata="${metadataOf(at(tenant))}"`), challenge);
       assert.ok(challenge.includes(`scope="${scopes.join(" ")}"`), challenge);
@@ -63,8 +62,7 @@ describe("authorization servers of tenants", () => {
   });
 
   it("who has no authorization server has no metadata, and is told apart from no tenant by nothing", async () => {
-    const missing = await fetch(metadataOf(at("nobody")));
-    assert.equal(missing.status, 404);
+    const missing = await withStatus(404, fetch(metadataOf(at("nobody"))));
     const text = await missing.text();
     for (const tenant of ["plain", "default", "Acme", "acme%2F"]) {
       const response = await fetch(
@@ -110,8 +108,7 @@ describe("authorization servers of tenants", () => {
     assert.equal((await say(at("carol"), staff)).status, 200);
     assert.equal((await say(at("carol", "y"), staff)).status, 403);
     assert.equal((await say(at("acme"), staff)).status, 401);
-    const refused = await say(at("carol"), await tokenOf("mcp:read mcp:call"));
-    assert.equal(refused.status, 403);
+    const refused = await withStatus(403, say(at("carol"), await tokenOf("mcp:read mcp:call")));
     assert.match(refused.headers.get("www-authenticate")!, /error="insufficient_scope".*scope="staff"/);
   });
 
@@ -142,59 +139,53 @@ describe("authorization servers of tenants", () => {
   });
 });
 
-describe("authorization servers of tenants at host names", () => {
-  it("are told of at the host name, and take what was made for it", async (t) => {
-    const issuer = await startAuthorizationServer();
-    t.after(() => issuer.close());
-    const env = {
-      BERTH_ACCESS: "required",
-      BERTH_PUBLIC_URL: "https://mcp.example.com",
-      BERTH_OAUTH_PRIVATE_ISSUERS: new URL(issuer.issuer).host,
-    };
-    const berth = await startTestBerth({ env });
-    t.after(() => berth.close());
-    const oauth = { issuer: issuer.issuer };
-    await onStoreOf(berth, (store) =>
-      addTenant(store, "acme", { servers: { x: SAY }, hosts: ["acme.example"], oauth }),
-    );
-    const sent = async (bytes: string): Promise<string> => {
-      const raw = await connectRaw(berth.url);
-      raw.socket.write(bytes);
-      return raw.closed;
-    };
-    const calls = (host: string, token?: string, path = "/mcp/x"): Promise<string> => {
-      const headers = { Host: host, Connection: "close", Accept: "application/json" };
-      const call = request("tools/call", { name: "say", arguments: {} });
-      return sent(rawPost(path, call, { ...headers, ...(token !== undefined && bearer(token)) }));
-    };
-    const get = (host: string, path: string): Promise<string> =>
-      sent(`GET ${path} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
-    const well = "/.well-known/oauth-protected-resource";
+it("authorization servers of tenants at host names are told of at the host name, and take what was made for it", async (t) => {
+  const issuer = closeAfter(t, await startAuthorizationServer());
+  const env = {
+    BERTH_ACCESS: "required",
+    BERTH_PUBLIC_URL: "https://mcp.example.com",
+    BERTH_OAUTH_PRIVATE_ISSUERS: new URL(issuer.issuer).host,
+  };
+  const berth = await berthFor(t, { env });
+  const oauth = { issuer: issuer.issuer };
+  await onStoreOf(berth, (store) => addTenant(store, "acme", { servers: { x: SAY }, hosts: ["acme.example"], oauth }));
+  const sent = async (bytes: string): Promise<string> => {
+    const raw = await connectRaw(berth.url);
+    raw.socket.write(bytes);
+    return raw.closed;
+  };
+  const calls = (host: string, token?: string, path = "/mcp/x"): Promise<string> => {
+    const headers = { Host: host, Connection: "close", Accept: "application/json" };
+    const call = request("tools/call", { name: "say", arguments: {} });
+    return sent(rawPost(path, call, { ...headers, ...(token !== undefined && bearer(token)) }));
+  };
+  const get = (host: string, path: string): Promise<string> =>
+    sent(`GET ${path} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
+  const well = "/.well-known/oauth-protected-resource";
 
-    // Soon after the change, the host name selects the tenant.
-    await until(async () => (await calls("acme.example")).includes(" 401 "));
-    assert.match(
-      await calls("acme.example"),
-      /resource_metadata="https:\/\/acme\.example\/\.well-known\/oauth-protected-resource\/mcp\/x"/,
-    );
-    assert.match(await get("acme.example", `${well}/mcp/x`), /"resource":"https:\/\/acme\.example\/mcp\/x"/);
-    assert.match(
-      await get("mcp.example.com", `${well}/t/acme/mcp/x`),
-      /"resource":"https:\/\/mcp\.example\.com\/t\/acme\/mcp\/x"/,
-    );
-    for (const [host, path] of [
-      ["acme.example", "/t/acme/mcp/x"],
-      ["mcp.example.com", "/mcp/x"],
-      ["acme.example", "/t/other/mcp/x"],
-    ] as const) {
-      assert.match(await get(host, `${well}${path}`), /^HTTP\/1\.1 404 /, `${host}${path}`);
-    }
+  // Soon after the change, the host name selects the tenant.
+  await until(async () => (await calls("acme.example")).includes(" 401 "));
+  assert.match(
+    await calls("acme.example"),
+    /resource_metadata="https:\/\/acme\.example\/\.well-known\/oauth-protected-resource\/mcp\/x"/,
+  );
+  assert.match(await get("acme.example", `${well}/mcp/x`), /"resource":"https:\/\/acme\.example\/mcp\/x"/);
+  assert.match(
+    await get("mcp.example.com", `${well}/t/acme/mcp/x`),
+    /"resource":"https:\/\/mcp\.example\.com\/t\/acme\/mcp\/x"/,
+  );
+  for (const [host, path] of [
+    ["acme.example", "/t/acme/mcp/x"],
+    ["mcp.example.com", "/mcp/x"],
+    ["acme.example", "/t/other/mcp/x"],
+  ] as const) {
+    assert.match(await get(host, `${well}${path}`), /^HTTP\/1\.1 404 /, `${host}${path}`);
+  }
 
-    const token = await issuer.tokenFor("https://acme.example/mcp/x", SCOPE);
-    assert.match(await calls("acme.example", token), /^HTTP\/1\.1 200 [^]*hello/);
-    assert.match(await calls("mcp.example.com", token, "/t/acme/mcp/x"), /^HTTP\/1\.1 401 /);
-    assert.match(await calls("127.0.0.1", token), /^HTTP\/1\.1 401 /);
-  });
+  const token = await issuer.tokenFor("https://acme.example/mcp/x", SCOPE);
+  assert.match(await calls("acme.example", token), /^HTTP\/1\.1 200 [^]*hello/);
+  assert.match(await calls("mcp.example.com", token, "/t/acme/mcp/x"), /^HTTP\/1\.1 401 /);
+  assert.match(await calls("127.0.0.1", token), /^HTTP\/1\.1 401 /);
 });
 
 describe("an issuer of a tenant that cannot be trusted", () => {
@@ -223,8 +214,7 @@ describe("an issuer of a tenant that cannot be trusted", () => {
     const tenant = `t${++made}`;
     await onStoreOf(berth, (store) => addTenant(store, tenant, { servers: { x: SAY }, oauth: { issuer: from } }));
     const url = `${berth.url}/t/${tenant}/mcp/x`;
-    const refused = await say(url, "eyJhbGciOiJSUzI1NiIsImtpZCI6ImsifQ.e30.AAAA");
-    assert.equal(refused.status, 503, refused.text);
+    const refused = await withStatus(503, say(url, "eyJhbGciOiJSUzI1NiIsImtpZCI6ImsifQ.e30.AAAA"));
     assert.match(refused.body.error.message, /^The authorization server does not answer: /);
     return refused;
   };

@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import { createPrincipal, type AccessGrant, type Principal } from "../../src/access/principal.ts";
 import type { CallOptions, CallResult, InputRequired } from "../../src/host/offers/catalog.ts";
 import type { JsonObject } from "../../src/lib/json.ts";
 import { modern, post, request, type Reply } from "../support/berth.ts";
-import { declaring, startRig, type Rig } from "../support/mcp-host.ts";
+import { declaring, startRig } from "../support/mcp-host.ts";
 import { rows } from "../support/rows.ts";
+import { inSuite } from "../support/suite.ts";
 
 const TASKS = declaring({ elicitation: {}, extensions: { "io.modelcontextprotocol/tasks": {} } });
 const says = (text: string): CallResult => ({ content: [{ type: "text", text }] });
@@ -35,10 +36,9 @@ const people = new Map<string, Principal>(
 const as = (id: string): Record<string, string> => (id === "nobody" ? {} : { Authorization: `Bearer ${id}` });
 
 describe("what principals may use, and what is theirs", () => {
-  let rig: Rig;
+  const rig = inSuite(() => startRig({}, {}, people));
   let url: string;
-  before(async () => {
-    rig = await startRig({}, {}, people);
+  before(() => {
     rig.host.offer("mine", {
       tools: {
         plain: () => "plain",
@@ -50,7 +50,6 @@ describe("what principals may use, and what is theirs", () => {
     });
     url = rig.url("mine");
   });
-  after(() => rig?.close());
 
   const names = async (list: string, id: string): Promise<string[]> => {
     const [modernReply, legacyReply] = [

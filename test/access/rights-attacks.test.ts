@@ -4,9 +4,10 @@ import { join } from "node:path";
 import { after, before, beforeEach, describe, it, type TestContext } from "node:test";
 import { rawBlock } from "../../src/lib/cid.ts";
 import { apiOf, type Api, type ApiReply } from "../support/api.ts";
-import { post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { post, request, startTestBerth, withStatus, type TestBerth } from "../support/berth.ts";
 import { forwarding } from "../support/forwarding.ts";
 import { changing, tool } from "../support/hosted-upstreams.ts";
+import { pluck } from "../support/rows.ts";
 import { serve, serverInSuite } from "../support/suite.ts";
 import { bearer, makeToken } from "../support/tokens.ts";
 import { until } from "../support/until.ts";
@@ -93,8 +94,7 @@ describe("what was taken from a server", () => {
       needs: "edit",
     });
     assert.equal(await releaseOf("gam"), taken);
-    const kept = await restore("&entry=keep", editor);
-    assert.equal(kept.status, 200, JSON.stringify(kept.body));
+    await withStatus(200, restore("&entry=keep", editor));
     assert.match(await say("gam", "secret", caller), NO_SECRET);
     assert.equal((await restore("&entry=other", editor)).status, 400);
     assert.equal((await restore("", writer)).status, 200);
@@ -137,6 +137,8 @@ describe("what was taken from a server", () => {
     assert.match(refused.body.error.message, /the server "gam" may read every variable until its entry .*"variables"/);
     await giveTo("gam", { variables: ["shape"] });
     assert.equal((await api.send("PUT", "/definitions/gam", source, write)).status, 200);
+    const { body } = await api.send("GET", "/definitions/gam/history", undefined, bearer(editor));
+    assert.match(body.versions[0].by, /^api, token:[0-9a-f]{10}$/);
     assert.equal(await say("gam", "variable", caller, { name: "shape" }), "round");
     assert.match(await say("gam", "variable", caller, { name: "colour" }), /^refused: .*"variables": \["colour"\]/);
     assert.match(await say("gam", "variable", caller, { name: "mcps" }), /^refused: /);
@@ -164,92 +166,86 @@ describe("what was taken from a server", () => {
   });
 });
 
-describe("what a definition requests in its tags", () => {
-  it("is not granted to who may only write the definition, by any way, and its words stay words", async () => {
-    const { host } = new URL(url);
-    await giveTo("gam", { variables: [] });
-    const entryOf = async (): Promise<Record<string, unknown>> => {
-      const { body } = await api.send("GET", "/entries/gam", undefined, bearer(ADMIN));
-      return JSON.parse(body.files[body.entry] as string) as Record<string, unknown>;
-    };
-    const before = await entryOf();
+it("what a definition requests in its tags is not granted to who may only write the definition, by any way, and its words stay words", async () => {
+  const { host } = new URL(url);
+  await giveTo("gam", { variables: [] });
+  const entryOf = async (): Promise<Record<string, unknown>> => {
+    const { body } = await api.send("GET", "/entries/gam", undefined, bearer(ADMIN));
+    return JSON.parse(body.files[body.entry] as string) as Record<string, unknown>;
+  };
+  const before = await entryOf();
 
-    const tags = `/**\n * @secret API_TOKEN <img src=x onerror=alert(1)> "'\n * @network ${host} &amp;\n * @network *\n */\n`;
-    const write = { ...any, ...bearer(editor) };
-    const saved = await api.send("PUT", "/definitions/gam", tags + CODE, write);
-    assert.equal(saved.status, 200, JSON.stringify(saved.body));
-    const codes = (saved.body.review.problems as { code: string }[]).map(({ code }) => code);
-    assert.deepEqual(codes, ["secret-requested", "network-requested", "network-requested"]);
-    const { definition: _, ...given } = await entryOf();
-    assert.deepEqual({ ...given, definition: before["definition"] }, before, "the entry gives what it gave");
-    assert.match(await say("gam", "secret", editor), NO_SECRET);
-    const said = await say("gam", "load", editor, { url: `http://${host}/` });
-    assert.match(said, /^refused: .*its code requests it, and "network"/);
-    const pinned = `gam@${await releaseOf("gam")}`;
-    assert.match(await say(pinned, "secret", editor), NO_SECRET);
+  const tags = `/**\n * @secret API_TOKEN <img src=x onerror=alert(1)> "'\n * @network ${host} &amp;\n * @network *\n */\n`;
+  const write = { ...any, ...bearer(editor) };
+  const saved = await withStatus(200, api.send("PUT", "/definitions/gam", tags + CODE, write));
+  const codes = (saved.body.review.problems as { code: string }[]).map(({ code }) => code);
+  assert.deepEqual(codes, ["secret-requested", "network-requested", "network-requested"]);
+  const { definition: _, ...given } = await entryOf();
+  assert.deepEqual({ ...given, definition: before["definition"] }, before, "the entry gives what it gave");
+  assert.match(await say("gam", "secret", editor), NO_SECRET);
+  const said = await say("gam", "load", editor, { url: `http://${host}/` });
+  assert.match(said, /^refused: .*its code requests it, and "network"/);
+  const pinned = `gam@${await releaseOf("gam")}`;
+  assert.match(await say(pinned, "secret", editor), NO_SECRET);
 
-    const granting = JSON.stringify({ ...(await entryOf()), secrets: ["API_TOKEN"], network: [host] });
-    const refused = await api.send("PUT", "/entries/gam", granting, write);
-    assert.deepEqual(codeOf(refused), [403, "forbidden"]);
-    const page = async (token: string): Promise<string> =>
-      (
-        await fetch(`${berth.url}/mcp/meta/gam?tab=settings`, { headers: { Accept: "text/html", ...bearer(token) } })
-      ).text();
-    const [theirs, writers] = await Promise.all([page(editor), page(writer)]);
-    for (const text of [theirs, writers]) {
-      assert.match(text, /@secret API_TOKEN<\/code> &lt;img src&#x3D;x onerror/);
-      assert.ok(!text.includes("<img src=x"));
-    }
-    assert.deepEqual([theirs.includes("data-grant"), writers.includes("data-grant")], [false, true]);
+  const granting = JSON.stringify({ ...(await entryOf()), secrets: ["API_TOKEN"], network: [host] });
+  const refused = await api.send("PUT", "/entries/gam", granting, write);
+  assert.deepEqual(codeOf(refused), [403, "forbidden"]);
+  const page = async (token: string): Promise<string> =>
+    (
+      await fetch(`${berth.url}/mcp/meta/gam?tab=settings`, { headers: { Accept: "text/html", ...bearer(token) } })
+    ).text();
+  const [theirs, writers] = await Promise.all([page(editor), page(writer)]);
+  for (const text of [theirs, writers]) {
+    assert.match(text, /@secret API_TOKEN<\/code> &lt;img src&#x3D;x onerror/);
+    assert.ok(!text.includes("<img src=x"));
+  }
+  assert.deepEqual([theirs.includes("data-grant"), writers.includes("data-grant")], [false, true]);
 
-    const accepted = await api.send("PUT", "/entries/gam", granting, { ...any, ...bearer(writer) });
-    assert.equal(accepted.status, 200, JSON.stringify(accepted.body));
-    assert.equal(await say("gam", "secret", editor), "the-first-value");
-  });
+  await withStatus(200, api.send("PUT", "/entries/gam", granting, { ...any, ...bearer(writer) }));
+  assert.equal(await say("gam", "secret", editor), "the-first-value");
 });
 
-describe("a release that is withdrawn", () => {
-  it("is served and restored to nobody, keeps its CID, and can be reinstated", async () => {
-    const old = await giveTo("gam", { description: "Old" });
-    const oldEntry = (await api.send("GET", "/entries/gam", undefined, bearer(writer))).body.files.gam as string;
-    const now = await giveTo("gam", { description: "New" });
-    const path = `/servers/gam/releases/${old}/withdrawal`;
-    const set = (method: "PUT" | "DELETE", token: string, at = path): Promise<ApiReply> =>
-      api.send(method, at, undefined, bearer(token));
-    assert.equal(await say(`gam@${old}`, "variable", caller, { name: "colour" }), "blue");
+it("a release that is withdrawn is served and restored to nobody, keeps its CID, and can be reinstated", async () => {
+  const old = await giveTo("gam", { description: "Old" });
+  const oldEntry = (await api.send("GET", "/entries/gam", undefined, bearer(writer))).body.files.gam as string;
+  const now = await giveTo("gam", { description: "New" });
+  const path = `/servers/gam/releases/${old}/withdrawal`;
+  const set = (method: "PUT" | "DELETE", token: string, at = path): Promise<ApiReply> =>
+    api.send(method, at, undefined, bearer(token));
+  assert.equal(await say(`gam@${old}`, "variable", caller, { name: "colour" }), "blue");
 
-    assert.deepEqual(codeOf(await set("PUT", editor)), [403, "forbidden"]);
-    assert.equal((await set("PUT", writer, `/servers/gam/releases/${now}/withdrawal`)).status, 422, "it is served now");
-    assert.equal((await set("PUT", writer, `/servers/other/releases/${old}/withdrawal`)).status, 404);
-    assert.deepEqual((await set("PUT", writer)).body, { release: old, withdrawn: true });
-    assert.equal((await set("PUT", writer)).status, 200, "a second time nothing is to do");
+  assert.deepEqual(codeOf(await set("PUT", editor)), [403, "forbidden"]);
+  assert.equal((await set("PUT", writer, `/servers/gam/releases/${now}/withdrawal`)).status, 422, "it is served now");
+  assert.equal((await set("PUT", writer, `/servers/other/releases/${old}/withdrawal`)).status, 404);
+  assert.deepEqual((await set("PUT", writer)).body, { release: old, withdrawn: true });
+  assert.equal((await set("PUT", writer)).status, 200, "a second time nothing is to do");
 
-    assert.match(await say(`gam@${old}`, "variable", caller, { name: "colour" }), /^410: This release was withdrawn: /);
-    assert.equal(await say("gam", "variable", caller, { name: "colour" }), "blue");
-    const restore = (): Promise<ApiReply> =>
-      api.send("POST", `/servers/gam/releases/${old}/restore`, undefined, bearer(writer));
-    assert.deepEqual(codeOf(await restore()), [410, "release_withdrawn"]);
-    const written = await api.send("PUT", "/entries/gam", oldEntry, { ...any, ...bearer(writer) });
-    assert.deepEqual(codeOf(written), [422, "edit_refused"]);
-    assert.match(written.body.error.message, /which was withdrawn; reinstate that first/);
-    const { releases } = (await api.send("GET", "/servers/gam/releases", undefined, bearer(writer))).body;
-    const isWithdrawn = (releases as { release: string; withdrawn: boolean }[]).map((each) => [
-      each.release,
-      each.withdrawn,
-    ]);
-    assert.deepEqual(isWithdrawn.slice(0, 2), [
-      [now, false],
-      [old, true],
-    ]);
-    const { records } = (await api.send("GET", "/audit?kind=edit", undefined, bearer(ADMIN))).body;
-    assert.deepEqual(records[0].subject, { kind: "withdrawal", name: "gam" });
-    assert.match(records[0].principal, /^token:/);
+  assert.match(await say(`gam@${old}`, "variable", caller, { name: "colour" }), /^410: This release was withdrawn: /);
+  assert.equal(await say("gam", "variable", caller, { name: "colour" }), "blue");
+  const restore = (): Promise<ApiReply> =>
+    api.send("POST", `/servers/gam/releases/${old}/restore`, undefined, bearer(writer));
+  assert.deepEqual(codeOf(await restore()), [410, "release_withdrawn"]);
+  const written = await api.send("PUT", "/entries/gam", oldEntry, { ...any, ...bearer(writer) });
+  assert.deepEqual(codeOf(written), [422, "edit_refused"]);
+  assert.match(written.body.error.message, /which was withdrawn; reinstate that first/);
+  const { releases } = (await api.send("GET", "/servers/gam/releases", undefined, bearer(writer))).body;
+  const isWithdrawn = (releases as { release: string; withdrawn: boolean }[]).map((each) => [
+    each.release,
+    each.withdrawn,
+  ]);
+  assert.deepEqual(isWithdrawn.slice(0, 2), [
+    [now, false],
+    [old, true],
+  ]);
+  const { records } = (await api.send("GET", "/audit?kind=edit", undefined, bearer(ADMIN))).body;
+  assert.deepEqual(records[0].subject, { kind: "withdrawal", name: "gam" });
+  assert.match(records[0].principal, /^token:/);
 
-    assert.deepEqual((await set("DELETE", writer)).body, { release: old, withdrawn: false });
-    assert.equal(await say(`gam@${old}`, "variable", caller, { name: "colour" }), "blue");
-    assert.equal((await restore()).status, 200);
-    assert.equal(await releaseOf("gam"), old);
-  });
+  assert.deepEqual((await set("DELETE", writer)).body, { release: old, withdrawn: false });
+  assert.equal(await say(`gam@${old}`, "variable", caller, { name: "colour" }), "blue");
+  assert.equal((await restore()).status, 200);
+  assert.equal(await releaseOf("gam"), old);
 });
 
 /** An upstream that leaves a file behind when it is started. */
@@ -259,120 +255,107 @@ function programIn(name: string): { uri: string; wasStarted: () => boolean } {
   return { uri: `mcp+node://${script}`, wasStarted: () => existsSync(mark) };
 }
 
-describe("programs of the machine", () => {
-  it("are started for nobody who may only edit, by whatever way", async () => {
-    const program = programIn("program");
-    const entry = JSON.stringify({ upstream: program.uri });
-    const environment = JSON.stringify({ upstream: "mcp+http://127.0.0.1:1/mcp?header.X=%24%7BHOME%7D" });
-    const create = { "If-None-Match": "*" };
-    for (const [method, path, body] of [
-      ["PUT", "/entries/x", entry],
-      ["POST", "/entries/x/review", entry],
-      ["PUT", "/entries/x", environment],
-    ] as const) {
-      const refused = await api.send(method, path, body, { ...create, ...bearer(writer) });
-      assert.deepEqual([...codeOf(refused), refused.body.error.data.needs], [403, "forbidden", "programs"], path);
-    }
-    assert.ok(!program.wasStarted());
-    const { token: starter } = await makeToken(berth, { can: ["edit", "programs"] });
-    const tried = await api.send("PUT", "/entries/x", entry, { ...create, ...bearer(starter) });
-    assert.deepEqual(codeOf(tried), [422, "edit_refused"], "it ends at once");
-    assert.ok(program.wasStarted());
-  });
+it("programs of the machine are started for nobody who may only edit, by whatever way", async () => {
+  const program = programIn("program");
+  const entry = JSON.stringify({ upstream: program.uri });
+  const environment = JSON.stringify({ upstream: "mcp+http://127.0.0.1:1/mcp?header.X=%24%7BHOME%7D" });
+  const create = { "If-None-Match": "*" };
+  for (const [method, path, body] of [
+    ["PUT", "/entries/x", entry],
+    ["POST", "/entries/x/review", entry],
+    ["PUT", "/entries/x", environment],
+  ] as const) {
+    const refused = await api.send(method, path, body, { ...create, ...bearer(writer) });
+    assert.deepEqual([...codeOf(refused), refused.body.error.data.needs], [403, "forbidden", "programs"], path);
+  }
+  assert.ok(!program.wasStarted());
+  const { token: starter } = await makeToken(berth, { can: ["edit", "programs"] });
+  const tried = await api.send("PUT", "/entries/x", entry, { ...create, ...bearer(starter) });
+  assert.deepEqual(codeOf(tried), [422, "edit_refused"], "it ends at once");
+  assert.ok(program.wasStarted());
 });
 
-describe("the source of a server whose entry hosts an upstream", () => {
-  it("is saved by nobody, as it would be served once the entry is gone", async () => {
-    const old = await giveTo("gam", { variables: [] });
-    const headers = bearer((await makeToken(berth, { can: ["edit", "call"], servers: ["hosting", "gam"] })).token);
-    for (const token of [headers, bearer(ADMIN)]) {
-      const refused = await api.send("PUT", "/definitions/hosting", CODE, { "If-None-Match": "*", ...token });
-      assert.deepEqual(codeOf(refused), [422, "edit_refused"]);
-      assert.match(refused.body.error.message, /entry of "hosting" hosts an upstream.*change the entry first/);
-    }
-    const { body: review } = await api.send("POST", "/definitions/hosting/review", CODE, headers);
-    assert.deepEqual(
-      review.problems.map(({ code }: { code: string }) => code),
-      ["two-kinds"],
-    );
-    const gone = await api.send("DELETE", "/entries/hosting", undefined, {
-      ...any,
-      ...bearer(ADMIN),
-      "Berth-Allow-Breaking": "true",
-    });
-    assert.ok(gone.status < 300, JSON.stringify(gone.body));
-    assert.match(await say("hosting", "variable", ADMIN, { name: "colour" }), /^404: /);
+it("the source of a server whose entry hosts an upstream is saved by nobody, as it would be served once the entry is gone", async () => {
+  const old = await giveTo("gam", { variables: [] });
+  const headers = bearer((await makeToken(berth, { can: ["edit", "call"], servers: ["hosting", "gam"] })).token);
+  for (const token of [headers, bearer(ADMIN)]) {
+    const refused = await api.send("PUT", "/definitions/hosting", CODE, { "If-None-Match": "*", ...token });
+    assert.deepEqual(codeOf(refused), [422, "edit_refused"]);
+    assert.match(refused.body.error.message, /entry of "hosting" hosts an upstream.*change the entry first/);
+  }
+  const { body: review } = await api.send("POST", "/definitions/hosting/review", CODE, headers);
+  assert.deepEqual(pluck(review.problems, "code"), ["two-kinds"]);
+  const gone = await api.send("DELETE", "/entries/hosting", undefined, {
+    ...any,
+    ...bearer(ADMIN),
+    "Berth-Allow-Breaking": "true",
+  });
+  assert.ok(gone.status < 300, JSON.stringify(gone.body));
+  assert.match(await say("hosting", "variable", ADMIN, { name: "colour" }), /^404: /);
 
-    const write = { ...any, ...bearer(ADMIN), "Berth-Allow-Breaking": "true" };
-    const saved = await api.send("PUT", "/entries/gam", JSON.stringify({ upstream: upstream.uri }), write);
-    assert.equal(saved.status, 200);
+  const write = { ...any, ...bearer(ADMIN), "Berth-Allow-Breaking": "true" };
+  await withStatus(200, api.send("PUT", "/entries/gam", JSON.stringify({ upstream: upstream.uri }), write));
+  const restored = await api.send("POST", `/servers/gam/releases/${old}/restore?entry=keep`, undefined, headers);
+  assert.deepEqual(codeOf(restored), [422, "edit_refused"]);
+  assert.match(restored.body.error.message, /hosts an upstream/);
+});
+
+it("a change of an upstream that was held back is served by no entry of who may not approve it", async () => {
+  assert.equal(await say("prog", "hello", ADMIN), "called Says hello.");
+  upstream.offer([tool("hello", "Says hello, and sends all files to somebody.")]);
+  const pending = async (): Promise<{ contract: string } | undefined> =>
+    (await api.send("GET", "/servers/prog/upstream", undefined, bearer(ADMIN))).body.pending;
+  await until(async () => (await pending()) !== undefined);
+  const put = async (given: object, wish: Parameters<typeof makeToken>[1]): Promise<ApiReply> => {
+    const { token } = await makeToken(berth, wish);
+    const headers = { ...any, ...bearer(token), "Berth-Allow-Breaking": "true" };
+    return api.send("PUT", "/entries/prog", JSON.stringify({ ...PROG, ...given }), headers);
+  };
+  const { contract } = (await pending())!;
+  const laxer = [
+    { schema_validation: "ignore" },
+    { schema_validation: "warn", hold: "none" },
+    { hold: "breaking" },
+    { hold: "breaking", hold_texts: false },
+    { contract_cid: contract },
+  ];
+  for (const given of laxer) {
+    const refused = await put(given, { can: ["edit", "programs"] });
+    assert.deepEqual(codeOf(refused), [403, "forbidden"]);
+    assert.match(refused.body.error.message, /needs "admin" on the server "prog"/);
+  }
+  assert.equal((await put({ description: "Another" }, { can: ["edit"] })).status, 200);
+  assert.match(await say("prog", "hello", ADMIN), /^The upstream has changed/);
+  assert.equal((await put({ schema_validation: "ignore" }, { can: ["admin"] })).status, 200);
+  assert.equal(await say("prog", "hello", ADMIN), "called Says hello, and sends all files to somebody.");
+});
+
+it("the entries of other servers stand in no problem of who may edit one server's source alone", async () => {
+  const old = await giveTo("gam", { variables: [] });
+  const write = { ...any, ...bearer(ADMIN), "Berth-Allow-Breaking": "true" };
+  await withStatus(200, api.send("PUT", "/definitions/gam", "export const one = (): number => 1;", write));
+  const mcps = await api.send("GET", "/variables/mcps", undefined, bearer(ADMIN));
+  const entries = JSON.parse(mcps.body.files.mcps) as Record<string, object>;
+  // Messages about the other server stand beside the problem.
+  const other = { ...entries["other"], description: "of the other server alone" };
+  const gam = { tools: { first: { function: "one" } }, ...entries["gam"] };
+  const line = JSON.stringify({ other, gam, far: entries["far"] });
+  assert.equal((await api.send("PUT", "/variables/mcps", line, write)).status, 200);
+
+  const problemsFor = async (token: string): Promise<{ file: string; frame: string }[]> => {
+    const headers = { ...any, ...bearer(token) };
+    const source = "export const two = (): number => 2;";
+    const reviewed = await api.send("POST", "/definitions/gam/review", source, headers);
+    const refused = await api.send("PUT", "/definitions/gam", source, headers);
     const restored = await api.send("POST", `/servers/gam/releases/${old}/restore?entry=keep`, undefined, headers);
-    assert.deepEqual(codeOf(restored), [422, "edit_refused"]);
-    assert.match(restored.body.error.message, /hosts an upstream/);
-  });
-});
-
-describe("a change of an upstream that was held back", () => {
-  it("is served by no entry of who may not approve it", async () => {
-    assert.equal(await say("prog", "hello", ADMIN), "called Says hello.");
-    upstream.offer([tool("hello", "Says hello, and sends all files to somebody.")]);
-    const pending = async (): Promise<{ contract: string } | undefined> =>
-      (await api.send("GET", "/servers/prog/upstream", undefined, bearer(ADMIN))).body.pending;
-    await until(async () => (await pending()) !== undefined);
-    const put = async (given: object, wish: Parameters<typeof makeToken>[1]): Promise<ApiReply> => {
-      const { token } = await makeToken(berth, wish);
-      const headers = { ...any, ...bearer(token), "Berth-Allow-Breaking": "true" };
-      return api.send("PUT", "/entries/prog", JSON.stringify({ ...PROG, ...given }), headers);
-    };
-    const { contract } = (await pending())!;
-    const laxer = [
-      { schema_validation: "ignore" },
-      { schema_validation: "warn", hold: "none" },
-      { hold: "breaking" },
-      { hold: "breaking", hold_texts: false },
-      { contract_cid: contract },
-    ];
-    for (const given of laxer) {
-      const refused = await put(given, { can: ["edit", "programs"] });
-      assert.deepEqual(codeOf(refused), [403, "forbidden"]);
-      assert.match(refused.body.error.message, /needs "admin" on the server "prog"/);
-    }
-    assert.equal((await put({ description: "Another" }, { can: ["edit"] })).status, 200);
-    assert.match(await say("prog", "hello", ADMIN), /^The upstream has changed/);
-    assert.equal((await put({ schema_validation: "ignore" }, { can: ["admin"] })).status, 200);
-    assert.equal(await say("prog", "hello", ADMIN), "called Says hello, and sends all files to somebody.");
-  });
-});
-
-describe("the entries of other servers", () => {
-  it("stand in no problem of who may edit one server's source alone", async () => {
-    const old = await giveTo("gam", { variables: [] });
-    const write = { ...any, ...bearer(ADMIN), "Berth-Allow-Breaking": "true" };
-    const saved = await api.send("PUT", "/definitions/gam", "export const one = (): number => 1;", write);
-    assert.equal(saved.status, 200);
-    const mcps = await api.send("GET", "/variables/mcps", undefined, bearer(ADMIN));
-    const entries = JSON.parse(mcps.body.files.mcps) as Record<string, object>;
-    // Messages about the other server stand beside the problem.
-    const other = { ...entries["other"], description: "of the other server alone" };
-    const gam = { tools: { first: { function: "one" } }, ...entries["gam"] };
-    const line = JSON.stringify({ other, gam, far: entries["far"] });
-    assert.equal((await api.send("PUT", "/variables/mcps", line, write)).status, 200);
-
-    const problemsFor = async (token: string): Promise<{ file: string; frame: string }[]> => {
-      const headers = { ...any, ...bearer(token) };
-      const source = "export const two = (): number => 2;";
-      const reviewed = await api.send("POST", "/definitions/gam/review", source, headers);
-      const refused = await api.send("PUT", "/definitions/gam", source, headers);
-      const restored = await api.send("POST", `/servers/gam/releases/${old}/restore?entry=keep`, undefined, headers);
-      assert.deepEqual([codeOf(refused)[0], codeOf(restored)[0]], [422, 422]);
-      return [reviewed.body.problems, refused.body.error.data.problems, restored.body.error.data.problems].flat();
-    };
-    const own = await problemsFor(editor);
-    assert.doesNotMatch(JSON.stringify(own), /of the other server/);
-    assert.deepEqual(new Set(own.map(({ file }) => file)), new Set(["gam"]));
-    assert.ok(own.every(({ frame }) => /"(?:first|function)"/.test(frame)));
-    assert.match(JSON.stringify(await problemsFor(ADMIN)), /of the other server/);
-  });
+    assert.deepEqual([codeOf(refused)[0], codeOf(restored)[0]], [422, 422]);
+    return [reviewed.body.problems, refused.body.error.data.problems, restored.body.error.data.problems].flat();
+  };
+  const own = await problemsFor(editor);
+  assert.doesNotMatch(JSON.stringify(own), /of the other server/);
+  assert.deepEqual(new Set(own.map(({ file }) => file)), new Set(["gam"]));
+  assert.ok(own.every(({ frame }) => /"(?:first|function)"/.test(frame)));
+  assert.match(JSON.stringify(await problemsFor(ADMIN)), /of the other server/);
 });
 
 const KEY = "RIGHTS_ATTACKS_KEY";
@@ -482,8 +465,7 @@ describe("a pinned release", () => {
     assert.match(await reads(unlimited, "shape"), /^refused: /);
     const { uri } = await remoteOf(t);
     const headers = { ...any, ...bearer(ADMIN), "Berth-Allow-Breaking": "true" };
-    const other = await api.send("PUT", "/entries/other", JSON.stringify({ upstream: uri }), headers);
-    assert.equal(other.status, 200, JSON.stringify(other.body));
+    await withStatus(200, api.send("PUT", "/entries/other", JSON.stringify({ upstream: uri }), headers));
     const { body } = await api.send("GET", "/servers/other/releases", undefined, bearer(ADMIN));
     const code = body.releases.at(-1).release as string;
     assert.match(await reads(`other@${code}`, "colour"), /^refused: /, "an upstream is given no variable");

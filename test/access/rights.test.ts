@@ -5,9 +5,9 @@ import { before, describe, it } from "node:test";
 import type { AccessGrant } from "../../src/access/principal.ts";
 import { RIGHTS, type Power } from "../../src/access/rights.ts";
 import { apiOf, type Api, type ApiReply } from "../support/api.ts";
-import { modern, post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { modern, post, request, type TestBerth } from "../support/berth.ts";
 import { rows } from "../support/rows.ts";
-import { berthInSuite } from "../support/suite.ts";
+import { berthFor, berthInSuite } from "../support/suite.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
 import { bearer, makeToken, signIn } from "../support/tokens.ts";
 import { fixtures } from "../support/upstreams.ts";
@@ -302,8 +302,7 @@ describe("the table of rights where nobody is asked for a token", () => {
     ["on", true],
   ] as const) {
     it(`lets who sits at the machine do everything; programs, when they are ${programs}: ${isLet}`, async (t) => {
-      const berth = await startTestBerth({ ...SHARED, env: { ...OFTEN, BERTH_UPSTREAM_PROGRAMS: programs } });
-      t.after(() => berth.close());
+      const berth = await berthFor(t, { ...SHARED, env: { ...OFTEN, BERTH_UPSTREAM_PROGRAMS: programs } });
       const trial = new Trial(berth);
       await trial.prepare();
       const refused = await apiOf(berth).put("/entries/x", JSON.stringify({ upstream: PROGRAM }));

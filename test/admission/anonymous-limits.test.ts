@@ -63,7 +63,7 @@ describe("a caller without a token", () => {
       });
     const refused = (await Promise.all(Array.from({ length: 20 }, guess))).find(({ status }) => status === 429);
     assert.equal(refused!.headers.get("retry-after"), "1");
-    assert.match(await refused!.text(), /your address may begin 1 requests without a valid token a second/);
+    assert.match(await refused!.text(), /your address is limited to 1 requests without a valid token per second/);
     for (const path of ["/sign-in", "/", "/.well-known/oauth-protected-resource/mcp/one"]) {
       const headers = { Authorization: "Bearer x" };
       const statuses = await flood(

@@ -10,11 +10,11 @@ describe("a gate", () => {
     const gate = new Gate("acme", { requests: 2, ...NO_RATE }, SETTINGS);
     gate.enter(0);
     gate.enter(0);
-    const message = /acme has 2 requests under way, the most that it may \(BERTH_A\); try again in 1 s/;
+    const message = /acme already has 2 requests in progress, the maximum \(BERTH_A\); try again in 1 s/;
     assert.throws(() => gate.enter(0), { code: "too_many_requests", status: 429, message });
     gate.leave();
     gate.enter(0);
-    assert.equal(gate.underWay, 2);
+    assert.equal(gate.active, 2);
   });
 
   it("lets in so many a second, after a rest as many at once as the burst, and says when to come again", () => {
@@ -39,7 +39,7 @@ describe("a gate", () => {
     gate.enter(0);
     assert.throws(() => gate.enter(0), { code: "too_many_requests" });
     gate.leave();
-    assert.equal(gate.underWay, 0);
-    assert.ok(gate.isAtRest(0));
+    assert.equal(gate.active, 0);
+    assert.ok(gate.isIdle(0));
   });
 });

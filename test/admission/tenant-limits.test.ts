@@ -2,20 +2,18 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Admission } from "../../src/admission/admission.ts";
 import { readTenantLimits, tenantLimits, tenantLimitsOfWorker } from "../../src/admission/tenant-limits.ts";
-import { defaultLimits, limitsOfMachine, limitsOfWorker, type Limits } from "../../src/limits/limits.ts";
+import { defaultLimits, machineLimits, limitsOfWorker, type Limits } from "../../src/limits/limits.ts";
 
-describe("a tenant whose settings change", () => {
-  it("goes on where it was, unless its limits are other ones", () => {
-    let requests = 1;
-    const admission = new Admission(() => tenantLimits(defaultLimits, { requests }));
-    admission.enter("acme");
-    admission.follow("acme");
-    assert.throws(() => admission.enter("acme"), { code: "too_many_requests" });
-    requests = 2;
-    admission.follow("acme");
-    for (let request = 0; request < requests; request++) admission.enter("acme");
-    assert.throws(() => admission.enter("acme"), { code: "too_many_requests" });
-  });
+it("a tenant whose settings change goes on where it was, unless its limits are other ones", () => {
+  let requests = 1;
+  const admission = new Admission(() => tenantLimits(defaultLimits, { requests }));
+  admission.enter("acme");
+  admission.follow("acme");
+  assert.throws(() => admission.enter("acme"), { code: "too_many_requests" });
+  requests = 2;
+  admission.follow("acme");
+  for (let request = 0; request < requests; request++) admission.enter("acme");
+  assert.throws(() => admission.enter("acme"), { code: "too_many_requests" });
 });
 
 describe("limits of what a machine has once", () => {
@@ -36,7 +34,7 @@ describe("limits of what a machine has once", () => {
     assert.equal(limits.cpuMsPerSecondPerTenant, 0);
     const limited = limitsOfWorker({ ...defaultLimits, cpuMsPerSecondPerTenant: 500 }, 32);
     assert.equal(tenantLimitsOfWorker(limited, { cpuMsPerSecond: 0 }, 32).cpuMsPerSecond, 0);
-    for (const [name, least] of Object.entries(limitsOfMachine).filter(([name]) => name !== "draftBytes"))
+    for (const [name, least] of Object.entries(machineLimits).filter(([name]) => name !== "draftBytes"))
       if (typeof least === "string") assert.ok(limits[name as keyof Limits] >= limits[least], name);
   });
 

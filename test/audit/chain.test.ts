@@ -3,7 +3,7 @@ import { hash } from "node:crypto";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import Database from "#better-sqlite3";
-import { entryOf, SERVICE, type AuditHead } from "../../src/audit/audit-entry.ts";
+import { auditEntry, SERVICE, type AuditHead } from "../../src/audit/audit-entry.ts";
 import { CallBlock } from "../../src/audit/call-block.ts";
 import { headText, linkAfter, readHead } from "../../src/audit/chain.ts";
 import { verifyLog, type VerifiedLog } from "../../src/audit/verify.ts";
@@ -40,7 +40,7 @@ onStore("the chains of the audit log", (make, kind) => {
   const faultOf = async (kept?: AuditHead): Promise<VerifiedLog["fault"]> => (await verifyLog(store.audit, kept)).fault;
   const anchor = async (): Promise<AuditHead> => (await store.audit.anchor({ now: true }))!;
   const note = (tenant: string, n: number): Promise<void> =>
-    store.audit.append([entryOf(tenant, tenant === SERVICE ? "service" : "login", { n })]);
+    store.audit.append([auditEntry(tenant, tenant === SERVICE ? "service" : "login", { n })]);
 
   it("each record follows from the one before it in its chain, as the documentation says that it is computed", async () => {
     await five();
@@ -140,10 +140,8 @@ onStore("the chains of the audit log", (make, kind) => {
         await place.put("body", bad, 2);
         const [edit, ...calls] = await recordsOf(store.audit);
         assert.equal(edit!.kind, "edit");
-        assert.deepEqual(
-          calls.map(({ damaged, tool }) => (damaged === undefined ? { tool } : { damaged })),
-          shown,
-        );
+        const listed = calls.map(({ damaged, tool }) => (damaged === undefined ? { tool } : { damaged }));
+        assert.deepEqual(listed, shown);
         assert.equal((await recordsOf(store.audit, { tool: "second" })).length, shown.length - 1);
       }
       await place.put("body", "[]", 1);
@@ -154,11 +152,16 @@ onStore("the chains of the audit log", (make, kind) => {
   });
 
   for (const [what, sql, number, message] of [
-    ["a body that was taken away", "UPDATE audit SET body = NULL WHERE arrival = 3", 3, /no record of retention/],
+    [
+      "a body that was taken away",
+      "UPDATE audit SET body = NULL WHERE arrival = 3",
+      3,
+      /without a record of retention/,
+    ],
     ["a time that was changed", "UPDATE audit SET at = at + 1 WHERE arrival = 2", 2, /does not follow/],
     ["a hash that was changed", "UPDATE audit SET hash = zeroblob(32) WHERE arrival = 4", 4, /does not follow/],
-    ["the first record removed", "DELETE FROM audit WHERE arrival = 1", 2, /the link 1 before it is missing/],
-    ["several that were removed", "DELETE FROM audit WHERE arrival IN (2, 3)", 4, /the link 2 to 3 before it is/],
+    ["the first record removed", "DELETE FROM audit WHERE arrival = 1", 2, /link 1 before it is missing/],
+    ["several that were removed", "DELETE FROM audit WHERE arrival IN (2, 3)", 4, /link 2 to 3 before it is/],
   ] as const) {
     it(`${what} is found, and where`, async () => {
       await five();
@@ -208,12 +211,18 @@ onStore("the chains of the audit log", (make, kind) => {
     const endOfAcme =
       "tenant = 'acme' AND place = (SELECT max(place) FROM audit WHERE kind <> 'anchor' AND tenant = 'acme')";
 
-    const cut = /anchor 1 holds the chain up to 3/;
-    const late = /was not there when the anchor 1 was made/;
+    const cut = /anchor 1 covers the chain up to 3/;
+    const late = /is covered by anchor 1, which is older/;
     const OF_OTHER = "WHERE tenant = 'other'";
     const MOVE = "UPDATE audit SET tenant = 'other', place = 4 WHERE tenant = 'acme' AND place = 4";
     for (const [what, sql, chain, number, message] of [
-      ["changed contents", `UPDATE audit SET body = '{}' ${OF_OTHER} AND place = 2`, "other", 2, /not those/],
+      [
+        "changed contents",
+        `UPDATE audit SET body = '{}' ${OF_OTHER} AND place = 2`,
+        "other",
+        2,
+        /do not match their digest/,
+      ],
       ["a gap", "DELETE FROM audit WHERE tenant = 'acme' AND place = 2", "acme", 3, /link 2 before it/],
       ["a missing end", "DELETE FROM audit WHERE tenant = 'other' AND place = 3", "other", 3, cut],
       ["a missing chain", "DELETE FROM audit WHERE tenant = 'other'", "other", 1, cut],
@@ -222,7 +231,13 @@ onStore("the chains of the audit log", (make, kind) => {
       ["an anchor elsewhere", "UPDATE audit SET place = 4 WHERE kind = 'anchor'", null, 4, /link 1 to 3 before it/],
       ["an anchor moved back", "UPDATE audit SET arrival = -1 WHERE kind = 'anchor'", "", 1, cut],
       ["an anchor moved on", "UPDATE audit SET arrival = 99 WHERE kind = 'anchor'", "acme", 5, late],
-      ["a changed anchor", "UPDATE audit SET body = '{\"heads\":[]}' WHERE kind = 'anchor'", null, 1, /not those/],
+      [
+        "a changed anchor",
+        "UPDATE audit SET body = '{\"heads\":[]}' WHERE kind = 'anchor'",
+        null,
+        1,
+        /do not match their digest/,
+      ],
     ] as const) {
       it(`finds ${what}, and says in which chain, whatever the store's own heads say`, async () => {
         assert.ok((await place.tamper(sql)) > 0);
@@ -247,7 +262,7 @@ onStore("the chains of the audit log", (make, kind) => {
       await forgeHeads();
       const fault = await faultOf();
       assert.deepEqual([fault?.chain, fault?.number], ["acme", 5]);
-      assert.match(fault!.message, /the anchor 2 does not hold it/);
+      assert.match(fault!.message, /anchor 2 does not cover it/);
     });
 
     for (const [what, sql, chain, number, keptMessage] of [
@@ -258,7 +273,7 @@ onStore("the chains of the audit log", (make, kind) => {
         assert.equal(await place.tamper(sql), 1);
         const fault = await faultOf();
         assert.deepEqual([fault?.chain, fault?.number], [chain, number]);
-        assert.match(fault!.message, /the store knows the chain up to/);
+        assert.match(fault!.message, /the store recorded the chain up to/);
         await forgeHeads();
         assert.equal(await faultOf(), undefined, "without a head that was kept elsewhere nothing tells");
         const byHead = await faultOf(kept);
@@ -272,10 +287,13 @@ onStore("the chains of the audit log", (make, kind) => {
       await place.tamper("UPDATE audit_chain SET anchored = 0");
       await forgeHeads();
       assert.equal(await faultOf(), undefined);
-      assert.match((await faultOf(kept))!.message, /^the log ends at 0: what came after it was cut off$/);
+      assert.match((await faultOf(kept))!.message, /^the log ends at 0: later records were cut off$/);
       await anchor();
       assert.equal(await faultOf(), undefined);
-      assert.match((await faultOf(kept))!.message, /^it is [0-9a-f]{64}, and was [0-9a-f]{64}: the log was rewritten$/);
+      assert.match(
+        (await faultOf(kept))!.message,
+        /^its hash is [0-9a-f]{64}, but was [0-9a-f]{64}: the log was rewritten$/,
+      );
     });
 
     it("has one anchor each minute in which something was added, from whatever process, and none for nothing", async (t) => {
@@ -316,7 +334,10 @@ onStore("the chains of the audit log", (make, kind) => {
       await place.tamper("DELETE FROM audit WHERE tenant = 'acme' AND place = 5");
       const cut = await verify();
       assert.deepEqual([cut.code, cut.stdout], [1, ""]);
-      assert.match(cut.stderr, /^The log does not fit at link 5 of the tenant acme: the end of the chain was cut off/);
+      assert.match(
+        cut.stderr,
+        /^The log does not fit at link 5 of the tenant acme: it is missing, because the end of the chain was cut off/,
+      );
       const { ok, fault } = JSON.parse((await verify("--json", "--head", stdout.trim())).stdout);
       assert.deepEqual([ok, fault.chain, fault.number], [false, "acme", 5]);
       assert.equal((await store.audit.head())!.number, 2, "it adds nothing to what does not fit");

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
-import { entryOf, type AuditHead, type AuditLink } from "../../src/audit/audit-entry.ts";
-import { headText, hexOf, linkHash } from "../../src/audit/chain.ts";
+import { auditEntry, type AuditHead, type AuditLink } from "../../src/audit/audit-entry.ts";
+import { headText, toHex, linkHash } from "../../src/audit/chain.ts";
 import type { AuditRecord } from "../../src/audit/record.ts";
 import { verifyLog, type VerifiedLog } from "../../src/audit/verify.ts";
 import type { JsonObject } from "../../src/lib/json.ts";
@@ -28,7 +28,7 @@ onStore("the retention of the audit log", (make) => {
     await place.remove();
   });
 
-  const login = (): Promise<void> => store.audit.append([entryOf("acme", "login", { outcome: "ok" })]);
+  const login = (): Promise<void> => store.audit.append([auditEntry("acme", "login", { outcome: "ok" })]);
   const anchor = async (): Promise<AuditHead> => (await store.audit.anchor({ now: true }))!;
   const faultOf = async (kept?: AuditHead, limits?: typeof KEEP): Promise<VerifiedLog["fault"]> =>
     (await verifyLog(store.audit, kept, limits)).fault;
@@ -56,14 +56,14 @@ onStore("the retention of the audit log", (make) => {
     const same = { tenant: null, reason: "auditDays" };
     const acme = { ...same, chain: "acme", links: 5, through: 5, hash: facts(links).hash };
     assert.deepEqual(facts(links), acme);
-    assert.notEqual(links!["hash"], hexOf(end!.hash));
+    assert.notEqual(links!["hash"], toHex(end!.hash));
     const hash = headText(old[1]!).slice(2);
     assert.deepEqual(facts(anchors), { ...same, chain: undefined, links: 2, through: 2, hash });
     const keep = { ...KEEP, auditDays: 2 };
     assert.equal(await faultOf(old[1], keep), undefined, "the last anchor that was removed is known still");
     assert.match((await faultOf(old[0], keep))?.message ?? "", /the log begins after it, at 3/);
     await place.tamper("DELETE FROM audit WHERE tenant = 'acme'");
-    assert.match((await faultOf())?.message ?? "", /it is missing, and the store knows the chain up to 6/);
+    assert.match((await faultOf())?.message ?? "", /it is missing, because .*: the store recorded the chain up to 6/);
   });
 
   it("a chain of which nothing is left goes on where it ended, and begins anew once nobody is told of it", async () => {
@@ -78,7 +78,7 @@ onStore("the retention of the audit log", (make) => {
     });
     await daysAgo(13, () => retainAll(keep));
     await daysAgo(12, async () => {
-      await store.audit.append([entryOf("other", "login", {})]);
+      await store.audit.append([auditEntry("other", "login", {})]);
       await anchor();
       await retainAll(keep);
       assert.equal(await faultOf(), undefined);
@@ -94,7 +94,7 @@ onStore("the retention of the audit log", (make) => {
     // Nothing of either, nor of the record that says so.
     for (const days of [0, -6, -12]) {
       await daysAgo(days, async () => {
-        await store.audit.append([entryOf("third", "login", {})]);
+        await store.audit.append([auditEntry("third", "login", {})]);
         await anchor();
         await retainAll(keep);
         assert.equal(await faultOf(), undefined, `${days} days ago`);
@@ -133,7 +133,7 @@ onStore("the retention of the audit log", (make) => {
 
     await place.tamper("UPDATE audit SET body = NULL WHERE tenant = 'acme' AND place = 8");
     const fault = await faultOf();
-    assert.deepEqual([fault?.number, fault?.message.includes("no record of retention")], [8, true]);
+    assert.deepEqual([fault?.number, fault?.message.includes("without a record of retention")], [8, true]);
   });
 
   it("contents of calls go after their days, those of all else stay", async () => {
@@ -162,13 +162,13 @@ onStore("the retention of the audit log", (make) => {
     let kept: AuditHead;
     beforeEach(async () => {
       await retainAll(limits);
-      for (let n = 0; n < 100; n++) await store.audit.append([n % 2 ? FAT_CALL : entryOf("acme", "login", { n })]);
+      for (let n = 0; n < 100; n++) await store.audit.append([n % 2 ? FAT_CALL : auditEntry("acme", "login", { n })]);
       kept = await anchor();
     });
     const forge = (tenant: string, facts: JsonObject): Promise<void> =>
-      store.audit.append([entryOf(tenant, "retention", facts)]);
+      store.audit.append([auditEntry(tenant, "retention", facts)]);
     const through = 60;
-    const tooEarly = /its contents were removed, though neither too old nor too large/;
+    const tooEarly = /its contents were removed, although neither too old nor too large/;
     const link = async (number: number): Promise<AuditLink> =>
       (await gathered(store.audit.all())).find((each) => each.chain === "acme" && each.number === number)!;
     const last = async (): Promise<JsonObject> => lastOf(await link(through));
@@ -181,13 +181,13 @@ onStore("the retention of the audit log", (make) => {
       ["with limits of its own, and the last link as it was", async () => ({ limits: lax, last: await last() })],
     ] as const) {
       it(`does not hide from a kept head that links are gone, ${how}`, async () => {
-        const hash = hexOf((await link(through)).hash);
+        const hash = toHex((await link(through)).hash);
         const facts = { chain: "acme", links: through, through, hash, reason: "auditDays" };
         await forge("", { ...facts, ...(await more()) });
         await place.tamper(`DELETE FROM audit WHERE tenant = 'acme' AND place <= ${through}`);
         const fault = await faultOf(kept, limits);
         assert.equal(fault?.number, through + 1);
-        assert.match(fault.message, /the links before it were removed.*auditDays was 365 at the kept head/);
+        assert.match(fault.message, /the links before it were removed.*auditDays was 365 at the saved head/);
         assert.match((await faultOf(kept, KEEP))!.message, /auditDays was 365/, "whoever verifies may say any limits");
       });
     }
@@ -218,7 +218,7 @@ onStore("the retention of the audit log", (make) => {
           await store.audit.append([{ tenant: "acme", kind, body: "{}", records: 1 }]);
           const { previous, hash: _hash, body: _body, ...added } = await withPrevious(101);
           const forged = { ...added, ...said };
-          const hash = `x'${hexOf(linkHash(previous, forged))}'`;
+          const hash = `x'${toHex(linkHash(previous, forged))}'`;
           const values = `at = ${forged.at}, bytes = ${forged.bytes}, hash = ${hash}`;
           await place.tamper(`UPDATE audit SET ${values} WHERE tenant = 'acme' AND place = ${forged.number}`);
           await place.tamper(`UPDATE audit_chain SET hash = ${hash} WHERE tenant = 'acme'`);
@@ -234,14 +234,14 @@ onStore("the retention of the audit log", (make) => {
       it("hides no record of retention", async () => {
         await forge("", { chain: "", of: "changes", records: 1, bytes: 1, through: 1, reason: "auditBytesPerTenant" });
         await place.tamper("UPDATE audit SET body = NULL WHERE tenant = '' AND place = 1");
-        assert.match((await faultOf())?.message ?? "", /no record of retention says so/);
+        assert.match((await faultOf())?.message ?? "", /without a record of retention/);
       });
     });
 
     it("is none where limits permit it: what Berth removes by them is within them", async () => {
       const small = { ...limits, auditCallBytesPerTenant: 2_000 };
       await retainAll(small);
-      assert.match((await faultOf(kept))?.message ?? "", /auditCallBytesPerTenant 50000 at the kept head/);
+      assert.match((await faultOf(kept))?.message ?? "", /auditCallBytesPerTenant 50000 at the saved head/);
       const later = await anchor();
       for (let n = 0; n < 20; n++) await store.audit.append([FAT_CALL]);
       await retainAll(small);
@@ -312,11 +312,11 @@ onStore("the retention of the audit log", (make) => {
       await retainAll(limits);
       await store.audit.append([CALL]);
       const { number, hash } = (await gathered(store.audit.all())).at(-1)!;
-      const facts = { chain: "acme", links: number, through: number, hash: hexOf(hash), reason: "auditDays", limits };
-      await daysAgo(-3650, () => store.audit.append([entryOf("", "retention", facts)]));
+      const facts = { chain: "acme", links: number, through: number, hash: toHex(hash), reason: "auditDays", limits };
+      await daysAgo(-3650, () => store.audit.append([auditEntry("", "retention", facts)]));
       await place.tamper("DELETE FROM audit WHERE tenant = 'acme'");
       await login();
-      const clockFault = /They were removed by a clock that stood at 20\d\d-.*; a head that was kept later/;
+      const clockFault = /They were removed while the clock was at 20\d\d-.*; a head saved after that/;
       assert.match((await faultOf())!.message, clockFault);
       assert.equal(await faultOf(await anchor()), undefined);
     });
@@ -331,7 +331,7 @@ onStore("the retention of the audit log", (make) => {
   async function lastOf(link: AuditLink): Promise<JsonObject> {
     const { at, since, tenant, kind, records, bytes, digest, number } = link;
     const { previous } = await withPrevious(number);
-    return { at, since, tenant, kind, records, bytes, digest: hexOf(digest), previous: hexOf(previous) };
+    return { at, since, tenant, kind, records, bytes, digest: toHex(digest), previous: toHex(previous) };
   }
 
   /** Records made during `work` get the time of then. */

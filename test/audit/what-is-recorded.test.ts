@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { before, describe, it } from "node:test";
 import Database from "#better-sqlite3";
-import { entryOf } from "../../src/audit/audit-entry.ts";
+import { auditEntry } from "../../src/audit/audit-entry.ts";
 import { verifyLog } from "../../src/audit/verify.ts";
 import { addAnchor, isRetentionDue, newestLinks, retain } from "../../src/store/audit.ts";
 import { appendAllAudit } from "../../src/store/sqlite/audit.ts";
@@ -12,7 +12,7 @@ import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { runSteps } from "../../src/store/sqlite/steps.ts";
 import { apiOf, type ApiReply } from "../support/api.ts";
 import { recordsOf } from "../support/audit.ts";
-import { NODES, post, request } from "../support/berth.ts";
+import { NODES, post, request, withStatus } from "../support/berth.ts";
 import { berth as command } from "../support/commands.ts";
 import { gathered } from "../support/gathered.ts";
 import { rows } from "../support/rows.ts";
@@ -69,10 +69,8 @@ describe("the audit log of a service", () => {
   it("tells of edits by whom and of what, and of none that was refused", async () => {
     const api = apiOf(berth);
     const as = bearer(caller.token);
-    const saved = await api.send("PUT", "/definitions/notes", LOUDER, { ...as, "If-Match": "*" });
-    assert.equal(saved.status, 200, JSON.stringify(saved.body));
-    const refused = await api.send("PUT", "/definitions/notes", "nonsense(", { ...as, "If-Match": "*" });
-    assert.equal(refused.status, 422);
+    await withStatus(200, api.send("PUT", "/definitions/notes", LOUDER, { ...as, "If-Match": "*" }));
+    await withStatus(422, api.send("PUT", "/definitions/notes", "nonsense(", { ...as, "If-Match": "*" }));
     const [edit, ...others] = await found("?kind=edit&principal=token:" + caller.id, 1);
     assert.deepEqual(others, []);
     assert.deepEqual(edit!["subject"], { kind: "definition", name: "notes" });
@@ -178,83 +176,82 @@ describe("the audit log of a service", () => {
   });
 });
 
-describe("the audit log of a Berth on an open loopback", () => {
-  it("has no calls unless it is told so, and all else; BERTH_AUDIT=all has them, and an end writes them", async (t) => {
-    const berth = await berthFor(t, { texts: { "notes.ts": NOTES } });
-    const shout = request("tools/call", { name: "shout", arguments: { text: "x" } });
-    await post(`${berth.url}/mcp/notes`, shout);
-    await apiOf(berth).put("/variables/motto", "x");
-    const { body } = await apiOf(berth).send("GET", "/audit");
-    assert.deepEqual(new Set(rows(body.records, "kind")), new Set(["edit"]));
+it("the audit log of a Berth on an open loopback has no calls unless it is told so, and all else; BERTH_AUDIT=all has them, and an end writes them", async (t) => {
+  const berth = await berthFor(t, { texts: { "notes.ts": NOTES } });
+  const shout = request("tools/call", { name: "shout", arguments: { text: "x" } });
+  await post(`${berth.url}/mcp/notes`, shout);
+  await apiOf(berth).put("/variables/motto", "x");
+  const { body } = await apiOf(berth).send("GET", "/audit");
+  assert.deepEqual(new Set(rows(body.records, "kind")), new Set(["edit"]));
 
-    const data = join(berth.folder, "data");
-    const args = ["--port", "0", "--data", data, "--image", join(berth.folder, "boot")];
-    const env = { BERTH_AUDIT: "all", BERTH_AUDIT_DELAY_MS: "60000" };
-    const second = await ServeProcess.start(args, env);
-    await post(`${second.url}/mcp/notes`, shout);
-    await second.end("SIGTERM");
-    // It is killed, and what it leaves goes with the folder.
-    const third = await ServeProcess.start(args, { ...env, TMPDIR: berth.folder });
-    await post(`${third.url}/mcp/notes`, shout);
-    const saved = await apiOf(third).put("/variables/motto", "y");
-    assert.equal(saved.status, 200);
-    await third.end("SIGKILL");
+  const data = join(berth.folder, "data");
+  const args = ["--port", "0", "--data", data, "--image", join(berth.folder, "boot")];
+  const env = { BERTH_AUDIT: "all", BERTH_AUDIT_DELAY_MS: "60000" };
+  const second = await ServeProcess.start(args, env);
+  await post(`${second.url}/mcp/notes`, shout);
+  await second.end("SIGTERM");
+  // It is killed, and what it leaves goes with the folder.
+  const third = await ServeProcess.start(args, { ...env, TMPDIR: berth.folder });
+  await post(`${third.url}/mcp/notes`, shout);
+  await withStatus(200, apiOf(third).put("/variables/motto", "y"));
+  await third.end("SIGKILL");
 
-    const store = await openSqliteStore({ dataDir: data });
-    const records = await recordsOf(store.audit);
-    assert.equal(records.filter(({ kind }) => kind === "call").length, 1, "what waited when it was killed is lost");
-    const edits = records.filter(({ subject }) => JSON.stringify(subject)?.includes("motto"));
-    assert.equal(edits.length, 2, "and no edit is");
-    const lives = rows(
-      records.filter(({ kind }) => kind === "service"),
-      "action",
-    );
-    const ofTest = Array.from({ length: NODES }, () => "started");
-    assert.deepEqual(lives, [...ofTest, "started", "stopped", "started"], "which the log shows");
-    assert.equal((await verifyLog(store.audit)).fault, undefined, "two processes, the same chains");
-    await store.close();
-  });
+  const store = await openSqliteStore({ dataDir: data });
+  const records = await recordsOf(store.audit);
+  assert.equal(records.filter(({ kind }) => kind === "call").length, 1, "what waited when it was killed is lost");
+  const edits = records.filter(({ subject }) => JSON.stringify(subject)?.includes("motto"));
+  assert.equal(edits.length, 2, "and no edit is");
+  const lives = rows(
+    records.filter(({ kind }) => kind === "service"),
+    "action",
+  );
+  const ofTest = Array.from({ length: NODES }, () => "started");
+  assert.deepEqual(lives, [...ofTest, "started", "stopped", "started"], "which the log shows");
+  assert.equal((await verifyLog(store.audit)).fault, undefined, "two processes, the same chains");
+  await store.close();
 });
 
-describe("the audit log in the database", () => {
-  it("is searched by tenant, kind, both or neither without walking past other records", () => {
-    const database = new Database(":memory:");
-    for (const step of migrations) database.exec(step);
-    const asked: string[] = [];
-    const prepare = database.prepare.bind(database) as (sql: string) => Database.Statement;
-    database.prepare = ((sql: string) => {
-      asked.push(sql);
-      return prepare(sql);
-    }) as typeof database.prepare;
-    for (const tenant of [undefined, "acme"])
-      for (const kind of [undefined, "edit"] as const)
-        runSteps(database, newestLinks(sqliteDialect, { tenant, kind, max: 1 }));
-    const keep = { auditDays: 2, auditCallDays: 1, auditBytesPerTenant: 1, auditCallBytesPerTenant: 1 };
-    appendAllAudit(database, [entryOf("acme", "edit", {}), entryOf("acme", "edit", {}), entryOf("acme", "call", {})]);
-    runSteps(database, addAnchor(sqliteDialect, true));
-    database.exec("UPDATE audit SET at = at - 3 * 86400000 WHERE arrival = 1");
-    assert.ok(runSteps(database, isRetentionDue(sqliteDialect, keep)));
-    while (runSteps(database, retain(sqliteDialect, keep)));
+it("the audit log in the database is searched by tenant, kind, both or neither without walking past other records", () => {
+  const database = new Database(":memory:");
+  for (const step of migrations) database.exec(step);
+  const asked: string[] = [];
+  const prepare = database.prepare.bind(database) as (sql: string) => Database.Statement;
+  database.prepare = ((sql: string) => {
+    asked.push(sql);
+    return prepare(sql);
+  }) as typeof database.prepare;
+  for (const tenant of [undefined, "acme"])
+    for (const kind of [undefined, "edit"] as const)
+      runSteps(database, newestLinks(sqliteDialect, { tenant, kind, max: 1 }));
+  const keep = { auditDays: 2, auditCallDays: 1, auditBytesPerTenant: 1, auditCallBytesPerTenant: 1 };
+  appendAllAudit(database, [
+    auditEntry("acme", "edit", {}),
+    auditEntry("acme", "edit", {}),
+    auditEntry("acme", "call", {}),
+  ]);
+  runSteps(database, addAnchor(sqliteDialect, true));
+  database.exec("UPDATE audit SET at = at - 3 * 86400000 WHERE arrival = 1");
+  assert.ok(runSteps(database, isRetentionDue(sqliteDialect, keep)));
+  while (runSteps(database, retain(sqliteDialect, keep)));
 
-    const plans = asked.map((sql) => {
-      const values = Object.fromEntries([...sql.matchAll(/\$(\d+)/g)].map(([, name]) => [name!, 0]));
-      const steps = prepare(`EXPLAIN QUERY PLAN ${sql}`).all(values);
-      return { sql, plan: steps.map((step) => (step as { detail: string }).detail).join("; ") };
-    });
-    const newest = plans.filter(({ sql }) => sql.includes("LIMIT $5"));
-    assert.deepEqual(rows(newest, "plan"), [
-      "SEARCH audit USING INDEX audit_by_time (at>? AND at<?)",
-      "SEARCH audit USING INDEX audit_of_all_by_kind (kind=? AND at>? AND at<?)",
-      "SEARCH audit USING INDEX audit_by_tenant (tenant=? AND at>? AND at<?)",
-      "SEARCH audit USING INDEX audit_by_kind (tenant=? AND kind=? AND at>? AND at<?)",
-    ]);
-    // All statements that search the log, including the steps of retention.
-    const seeking = plans.filter(({ sql }) => /FROM audit\s[^]*WHERE|UPDATE audit\s/.test(sql));
-    assert.ok(seeking.length > 8, `${seeking.length}`);
-    for (const { plan } of seeking) assert.doesNotMatch(plan, /SCAN audit\b(?!_)/);
-    const bodies = seeking.filter(({ sql }) => sql.includes("(kind = 'call') ="));
-    assert.ok(bodies.length >= 2);
-    for (const { plan } of bodies) assert.match(plan, /USING INDEX audit_kept/);
-    database.close();
+  const plans = asked.map((sql) => {
+    const values = Object.fromEntries([...sql.matchAll(/\$(\d+)/g)].map(([, name]) => [name!, 0]));
+    const steps = prepare(`EXPLAIN QUERY PLAN ${sql}`).all(values);
+    return { sql, plan: steps.map((step) => (step as { detail: string }).detail).join("; ") };
   });
+  const newest = plans.filter(({ sql }) => sql.includes("LIMIT $5"));
+  assert.deepEqual(rows(newest, "plan"), [
+    "SEARCH audit USING INDEX audit_by_time (at>? AND at<?)",
+    "SEARCH audit USING INDEX audit_of_all_by_kind (kind=? AND at>? AND at<?)",
+    "SEARCH audit USING INDEX audit_by_tenant (tenant=? AND at>? AND at<?)",
+    "SEARCH audit USING INDEX audit_by_kind (tenant=? AND kind=? AND at>? AND at<?)",
+  ]);
+  // All statements that search the log, including the steps of retention.
+  const seeking = plans.filter(({ sql }) => /FROM audit\s[^]*WHERE|UPDATE audit\s/.test(sql));
+  assert.ok(seeking.length > 8, `${seeking.length}`);
+  for (const { plan } of seeking) assert.doesNotMatch(plan, /SCAN audit\b(?!_)/);
+  const bodies = seeking.filter(({ sql }) => sql.includes("(kind = 'call') ="));
+  assert.ok(bodies.length >= 2);
+  for (const { plan } of bodies) assert.match(plan, /USING INDEX audit_kept/);
+  database.close();
 });

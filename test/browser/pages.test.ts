@@ -213,7 +213,7 @@ const PAGES: Record<string, [path: string, use: (page: Page) => Promise<unknown>
         await page.getByText(answer).waitFor();
       };
       await saves('{"title": ', "it is not JSON");
-      await saves("[1]", "It is saved.");
+      await saves("[1]", "Saved.");
       const address = new URL("/api/state/everyday/value?key=notes%2Ftoday", page.url());
       const headers = { "If-Match": "*", "Content-Type": "application/json" };
       assert.equal((await fetch(address, { method: "PUT", headers, body: "[2]" })).status, 200);
@@ -223,7 +223,7 @@ const PAGES: Record<string, [path: string, use: (page: Page) => Promise<unknown>
       await page.getByLabel("New key").fill("of a person");
       await press(page, "Continue");
       await page.getByText("keeps nothing under this key").waitFor();
-      await saves("[1]", "It is saved.");
+      await saves("[1]", "Saved.");
     },
   ],
   "the keys of a server's state": [

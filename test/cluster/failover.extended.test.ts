@@ -86,6 +86,6 @@ describe("nodes whose Postgres fails over to its standby", () => {
     assert.ok(saves.acknowledged >= SAVES);
     await saves.check(nodes);
     for (const url of nodes.urls) assert.equal((await fetch(`${url}/readyz`)).status, 200);
-    await until(() => said.split("another database has taken over").length > nodes.urls.length);
+    await until(() => said.split("another database took over").length > nodes.urls.length);
   });
 });

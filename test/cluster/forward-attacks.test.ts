@@ -189,7 +189,7 @@ describe("calls between nodes", () => {
 
     const envelope = { from: "caller", to: "called", id: "the same", expires: Date.now() + MS, topic: "add", body: {} };
     assert.match(await said(called.path, envelope), /answer/);
-    assert.match(await said(called.path, envelope), /taken before/);
+    assert.match(await said(called.path, envelope), /accepted before/);
     assert.equal(called.taken.length, 2);
 
     const another = await node("caller", known);
@@ -234,15 +234,15 @@ describe("calls between nodes", () => {
   it("nodeCallMs: are cut when they arrive slowly, before the key is shown and after", async (t) => {
     t.after(lower({ nodeCallMs: SHORT_MS }));
     const { called } = await pair();
-    const began = performance.now();
     const silent = connectRaw(called.path);
     const idle = await joined(called.path);
     const slow = await joined(called.path);
     slow.write("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n");
-    const trickle = setInterval(() => slow.write("x"), 100);
+    let sent = 0;
+    const trickle = setInterval(() => slow.write("x", () => (sent += 1)), 100);
     await Promise.all([silent, idle, slow].map(allOf));
     clearInterval(trickle);
-    assert.ok(performance.now() - began < 10 * SHORT_MS);
+    assert.ok(sent < 1_000, "it was cut before its end");
   });
 
   it("get through while somebody opens connection after connection, and the flood is cut", async () => {
@@ -287,7 +287,7 @@ describe("calls between nodes", () => {
     t.after(lower({ nodeCallMs: SHORT_MS }));
     const { caller, known } = await pair();
     takePlace(known, () => {});
-    await assert.rejects(caller.calls.call("called", "add", {}), /does not answer/);
+    await assert.rejects(caller.calls.call("called", "add", {}), /does not respond/);
   });
 });
 

@@ -3,15 +3,15 @@ import { randomBytes } from "node:crypto";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { proofsOf } from "../../src/compose/keys.ts";
+import { proofsOf } from "../../src/secrets/keys.ts";
 import { PostgresDatabase } from "../../src/store/postgres/database.ts";
 import { admitKeys } from "../../src/store/postgres/key-proofs.ts";
 import { upgradeDatabase } from "../../src/store/postgres/upgrade.ts";
-import { berth, type Ran } from "../support/commands.ts";
+import { berth, exits, type Ran } from "../support/commands.ts";
 import { freePort } from "../support/free-port.ts";
 import { keysOfAll, startPostgres } from "../support/postgres.ts";
 import { ServeProcess } from "../support/serve-process.ts";
-import { inSuite, temporaryFolder } from "../support/suite.ts";
+import { closeAfter, inSuite, temporaryFolder } from "../support/suite.ts";
 
 const PASSWORD = "swordfish-of-this-test";
 
@@ -30,8 +30,7 @@ describe("nodes on one database", () => {
     berth(args, { env: { BERTH_DATA: join(folder, "data"), BERTH_PORT: "0", ...env } });
 
   it("have a key in common with the one before: so keys change by steps, and one that was given up lets nobody in", async (t) => {
-    const database = new PostgresDatabase(await address());
-    t.after(() => database.close());
+    const database = closeAfter(t, new PostgresDatabase(await address()));
     await upgradeDatabase(database);
     const keys = Object.fromEntries(["a", "b", "c"].map((name) => [name, randomBytes(32)]));
     const admit = (...names: string[]) => admitKeys(database, proofsOf({ seal: names.map((name) => keys[name]!) }));
@@ -64,8 +63,7 @@ describe("nodes on one database", () => {
     await first.end("SIGTERM");
     assert.ok(!readdirSync(folder).includes("data"), "nothing is kept in a folder");
     const other = { ...database, BERTH_SECRET_KEY: others.BERTH_SECRET_KEY };
-    const sealing = await berth(["secret", "set", "KEY"], { input: "x", env: other });
-    assert.equal(sealing.code, 2, sealing.stderr);
+    const sealing = await exits(2, berth(["secret", "set", "KEY"], { input: "x", env: other }));
     assert.match(sealing.stderr, /none of the keys in BERTH_SECRET_KEY/);
     const nowhere = `postgres://berth:${PASSWORD}@127.0.0.1:${await freePort()}/x`;
     for (const [env, said] of [
@@ -75,8 +73,7 @@ describe("nodes on one database", () => {
       [{ ...keys, BERTH_DATABASE: `${database.BERTH_DATABASE}x` }, /BERTH_DATABASE/],
       [{ ...keys, BERTH_DATABASE: nowhere }, /cannot be reached/],
     ] as const) {
-      const { code, stdout, stderr } = await run(["serve"], env);
-      assert.equal(code, 2, stderr);
+      const { stdout, stderr } = await exits(2, run(["serve"], env));
       assert.match(stderr, said);
       for (const secret of [PASSWORD, ...Object.values(keys), ...Object.values(others)])
         assert.ok(!`${stdout}${stderr}`.includes(secret), secret);
@@ -99,8 +96,7 @@ describe("nodes on one database", () => {
     assert.equal((await berth(["secret", "set", "KEY"], { input: "a secret value", env: sealing })).code, 0);
     assert.equal((await run(["audit", "verify"], env)).code, 0);
     assert.equal((await run(["tenant", "delete", "acme", "--yes"], env)).code, 0);
-    const backup = await run(["backup"], env);
-    assert.equal(backup.code, 2);
+    const backup = await exits(2, run(["backup"], env));
     assert.match(backup.stderr, /contents, \d+ bytes, all of them verified/);
     assert.match(backup.stderr, /fsync is off/);
     assert.match(backup.stderr, /pg_dump --format=custom/);

@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import type { JsonObject } from "../../src/lib/json.ts";
-import { makeImage, request } from "../support/berth.ts";
+import { makeImage, request, withStatus } from "../support/berth.ts";
 import { freePort } from "../support/free-port.ts";
 import { ServeProcess } from "../support/serve-process.ts";
 import { inOneOf, until } from "../support/until.ts";
@@ -123,8 +123,7 @@ for (const [name, { config, args }] of Object.entries(balancers)) {
 
     /** The text of the result. */
     async function called(tool: string, agent?: Agent): Promise<string> {
-      const { status, text } = await calling(tool, agent);
-      assert.equal(status, 200, text);
+      const { text } = await withStatus(200, calling(tool, agent));
       const { result } = JSON.parse(/^(?:data: )?(\{.*"result".*\})$/m.exec(text)![1]!) as { result: JsonObject };
       return (result["content"] as { text: string }[])[0]!.text;
     }

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { newToken } from "../../src/access/token-text.ts";
 import type { JsonObject } from "../../src/lib/json.ts";
 import { apiOf } from "../support/api.ts";
-import { modern, post, request } from "../support/berth.ts";
+import { modern, post, request, withStatus } from "../support/berth.ts";
 import { LegacyClient } from "../support/legacy-client.ts";
 import { Nodes } from "../support/nodes.ts";
 import { stopwatch } from "../support/stopwatch.ts";
@@ -137,8 +137,7 @@ describe("nodes whose database is out of reach", () => {
     assert.equal(keeping.body.result.isError, true, keeping.text);
 
     const said = await until(async () => {
-      const { status, body } = await ready(ONE);
-      assert.equal(status, 200);
+      const { body } = await withStatus(200, ready(ONE));
       return (body["warnings"] as string[] | undefined)?.find((text) => text.includes("out of reach"));
     });
     assert.match(said, /The database has been out of reach for \d+ s/);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { JsonObject } from "../../src/lib/json.ts";
 import { apiOf } from "../support/api.ts";
-import { call, callText, modern } from "../support/berth.ts";
+import { call, callText, modern, withStatus } from "../support/berth.ts";
 import { LegacyClient, type EventReader } from "../support/legacy-client.ts";
 import { openStream, type OpenStream } from "../support/mcp-host.ts";
 import { Nodes, NODES_TITLE, withClockAhead } from "../support/nodes.ts";
@@ -198,8 +198,7 @@ describe(`sessions and tasks of ${NODES_TITLE}`, () => {
       // The node has written what comes after that, so that it can be lost.
       await until(async () => (await textOf(0, "begun", { name: "nobody" })) === "0");
       await nodes.endNode(1, signal);
-      const rest = await client.listen(last);
-      assert.equal(rest.status, 200);
+      const rest = await withStatus(200, client.listen(last));
       let answer;
       for (let event; (event = await rest.nextMessage());) {
         if (event.id === "counting") answer = event;

@@ -165,7 +165,7 @@ describe("what a node reports of its limits", () => {
     others.clear();
     const alone = gate(shares, "acme");
     for (let entered = 0; entered < 10; entered++) alone.enter(0);
-    assert.throws(() => alone.enter(0), /has 10 requests under way/);
+    assert.throws(() => alone.enter(0), /already has 10 requests in progress/);
     others.set("other", {});
     const second = gate(shares, "acme", "second");
     second.enter(0);
@@ -183,7 +183,7 @@ describe("what a node reports of its limits", () => {
     clock.leap(LOOK_MS);
     assert.equal(told.length, 2);
     assert.deepEqual(told[1], { from: "own", uses: [] });
-    assert.ok(!shares.isTelling);
+    assert.ok(!shares.isReporting);
   });
 
   it("leaves out limits of which it uses little", () => {
@@ -193,12 +193,12 @@ describe("what a node reports of its limits", () => {
     for (let entered = 0; entered < 10; entered++) large.enter(clock.now());
     for (let entered = 0; entered < 10; entered++) large.leave();
     for (let look = 0; look < 3; look++) clock.leap(LOOK_MS);
-    assert.ok(!shares.isTelling);
+    assert.ok(!shares.isReporting);
     assert.deepEqual(told, []);
   });
 
   it("names a bounded number of limits, and some of each tenant", (t) => {
-    t.after(lower({ toldLimits: 5 }));
+    t.after(lower({ reportedLimits: 5 }));
     const { shares, told } = oneOfTwo();
     for (let id = 0; id < 100; id++) gate(shares, "crowd", String(id)).enter(0);
     for (const owner of ["acme", "emca"]) gate(shares, owner).enter(0);
@@ -220,7 +220,7 @@ describe("what a node reports of its limits", () => {
     const { shares, others, receive, leave } = oneOfTwo();
     const own = gate(shares, "acme");
     receive({ from: "other", uses: [[own.key, 10, 10, 0, 0]] });
-    assert.throws(() => own.enter(0), /has 10 requests under way, the most that it may \(BERTH_A\); try again in 1 s/);
+    assert.throws(() => own.enter(0), /already has 10 requests in progress, the maximum \(BERTH_A\); try again in 1 s/);
     others.set("third", {});
     others.delete("other");
     leave("other");

@@ -16,7 +16,7 @@ import { fixtures } from "../support/upstreams.ts";
 const ERAS = ["modern", "legacy"] as const;
 const ADA = { action: "accept", content: { name: "Ada" } };
 const UNKNOWN = -32602;
-const GONE = /the process of Berth that followed it at the upstream's program is gone, and its outcome is unknown/;
+const GONE = /the Berth process that followed it at its upstream is gone, and its outcome is unknown/;
 
 describe(`tasks of upstreams at ${NODES_TITLE}`, () => {
   const far = ERAS.map((era) => inSuite(() => atAnAddress("tasker.mjs", era)));

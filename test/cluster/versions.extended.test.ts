@@ -10,8 +10,8 @@ import { schemaVersion } from "../../src/store/schema-version.ts";
 import type { Store } from "../../src/store/store.ts";
 import { apiOf } from "../support/api.ts";
 import { recordsOf } from "../support/audit.ts";
-import { makeImage, post, request } from "../support/berth.ts";
-import { berth } from "../support/commands.ts";
+import { makeImage, post, request, withStatus } from "../support/berth.ts";
+import { berth, exits } from "../support/commands.ts";
 import { keysOfAll, queryAt, startPostgres } from "../support/postgres.ts";
 import { ServeProcess } from "../support/serve-process.ts";
 import { inSuite, temporaryFolder } from "../support/suite.ts";
@@ -116,11 +116,9 @@ describe("nodes of two versions", () => {
     await upgrade(database);
     const env = await nodeSaying("hello", database);
     const [one, other] = [await start(t, env), await start(t, env)];
-    const { status, body } = await apiOf(one).put("/definitions/echo", echo("changed"));
-    assert.equal(status, 200, JSON.stringify(body));
+    await withStatus(200, apiOf(one).put("/definitions/echo", echo("changed")));
     for (const node of [one, other]) await until(async () => (await said(node)) === "changed", "the change is served");
-    const { code, stderr } = await berth(["migrate"], { env });
-    assert.equal(code, 0, stderr);
+    await exits(0, berth(["migrate"], { env }));
     const [schema] = await queryAt(database, "SELECT version::float8 FROM berth_schema");
     assert.deepEqual(schema, { version: schemaVersion(nextVersion.migrations) });
   });
@@ -130,9 +128,8 @@ describe("nodes of two versions", () => {
     await upgrade(database, { ...nextVersion, minReader: 2 });
     const env = await nodeSaying("hello", database);
     for (const command of [["serve"], ["migrate"], ["tenant", "list"]]) {
-      const { code, stderr } = await berth(command, { env });
-      assert.equal(code, 2, stderr);
-      assert.match(stderr, /the database is for a Berth that knows schema 2, and this one knows 1; start the newer/);
+      const { stderr } = await exits(2, berth(command, { env }));
+      assert.match(stderr, /the database requires schema 2, but this Berth knows only 1; start the newer/);
     }
     assert.deepEqual(await queryAt(database, "SELECT 1 FROM name_change"), []);
   });
@@ -145,8 +142,7 @@ describe("nodes of two versions", () => {
     const second = await start(t, newer);
     assert.match(second.startLog, OTHER_IMAGE);
     assert.equal(await said(second), "older");
-    const { code, stderr } = await berth(["migrate"], { env: newer });
-    assert.equal(code, 0, stderr);
+    await exits(0, berth(["migrate"], { env: newer }));
     for (const node of [first, second]) await until(async () => (await said(node)) === "newer", "the image is served");
     await first.end("SIGKILL");
     const again = await start(t, older);

@@ -4,7 +4,7 @@ import { mkdir, mkdtemp, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { before, beforeEach, describe, test } from "node:test";
 import { call } from "../support/berth.ts";
-import { berth as berthProcess, type Ran } from "../support/commands.ts";
+import { berth as berthProcess, exits, type Ran } from "../support/commands.ts";
 import { startDev } from "../support/dev-process.ts";
 import { berthInProcess as berth } from "../support/in-process.ts";
 import { type TestPackage } from "../support/registry.ts";
@@ -54,8 +54,7 @@ describe("berth add", () => {
   const packageJson = (at = folder) => JSON.parse(readFileSync(join(at, "package.json"), "utf8"));
 
   test("pins packages in a new package.json, with the types of one that has none; berth remove removes both", async () => {
-    const { code, stderr } = await run("add", "papers");
-    assert.equal(code, 0, stderr);
+    const { stderr } = await exits(0, run("add", "papers"));
     assert.match(stderr, /^Made package\.json\.$/m);
     assert.match(stderr, /^Added papers 2\.1\.0 to \. \(3 packages more\)\.$/m);
     assert.match(stderr, /papers has the types of @types\/papers 2\.0\.1\./, "those of its own major version");
@@ -65,18 +64,15 @@ describe("berth add", () => {
     assert.ok(existsSync(join(folder, "package-lock.json")));
     assert.ok(existsSync(join(folder, "node_modules", "papers", "index.js")), "for the editor");
 
-    const removed = await run("remove", "papers");
-    assert.equal(removed.code, 0, removed.stderr);
+    const removed = await exits(0, run("remove", "papers"));
     assert.match(removed.stderr, /Removed papers, @types\/papers from \. \(3 packages less\)\./);
     assert.deepEqual(Object.keys(packageJson().dependencies ?? {}), []);
-    const unknown = await run("remove", "papers");
-    assert.equal(unknown.code, 2);
+    const unknown = await exits(2, run("remove", "papers"));
     assert.match(unknown.stderr, /papers is not among the dependencies of package\.json/);
   });
 
   test("reports packages with types of their own, ignored install scripts, and names close to well-known ones", async () => {
-    const { code, stderr } = await run("add", "scripted", "dotenvs");
-    assert.equal(code, 0, stderr);
+    const { stderr } = await exits(0, run("add", "scripted", "dotenvs"));
     assert.match(stderr, /dotenvs has types of its own\./);
     assert.deepEqual(Object.keys(packageJson().dependencies), ["dotenvs", "scripted"]);
     assert.match(stderr, /warning: scripted 1\.0\.0: its install script is never run/);
@@ -97,8 +93,7 @@ describe("berth add", () => {
   });
 
   test("says which package there is not, with npm's own words", async () => {
-    const { code, stderr } = await berthProcess(["add", "nobody-has-this"], { cwd: folder, env: env() });
-    assert.equal(code, 2);
+    const { stderr } = await exits(2, berthProcess(["add", "nobody-has-this"], { cwd: folder, env: env() }));
     assert.match(stderr, /E404/);
     assert.match(stderr, /npm install failed/);
   });
@@ -145,13 +140,11 @@ describe("berth add", () => {
   test("is for all files below: berth discover takes the nearest package.json, and none above a folder of sources", async () => {
     await run("add", "papers");
     await write("tools/deep/say.ts", SAY);
-    const found = await run("discover", "tools/deep/say.ts");
-    assert.equal(found.code, 0, found.stderr);
+    const found = await exits(0, run("discover", "tools/deep/say.ts"));
     assert.match(found.stdout, /^say\(word: string\): string\n\n1 tool\n$/);
 
     await write("tools/mcps.source.json", "{}");
-    const bounded = await run("discover", "tools/deep/say.ts");
-    assert.equal(bounded.code, 1);
+    const bounded = await exits(1, run("discover", "tools/deep/say.ts"));
     assert.match(bounded.stderr, /"papers" cannot be imported/);
   });
 
@@ -159,11 +152,9 @@ describe("berth add", () => {
     await write("say.ts", SAY);
     await write("plain.ts", "export function plain(): number {\n  return 1;\n}\n");
     await write("package.json", '{\n  "workspaces": ["a"],\n  "dependencies": {\n    "papers": "^2.0.0"\n  }\n}\n');
-    const unlocked = await run("discover", "say.ts");
-    assert.equal(unlocked.code, 1);
+    const unlocked = await exits(1, run("discover", "say.ts"));
     assert.match(unlocked.stderr, /^package\.json:4:\d+.*error: There is no package-lock\.json beside it/m);
-    const plain = await run("discover", "plain.ts");
-    assert.equal(plain.code, 0, plain.stderr);
+    const plain = await exits(0, run("discover", "plain.ts"));
     assert.equal(plain.stderr, "");
   });
 

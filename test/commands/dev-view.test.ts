@@ -196,10 +196,8 @@ describe("what berth dev shows of what happens", () => {
   });
 });
 
-describe("colours", () => {
-  it("are for terminals, unless NO_COLOR is set", () => {
-    assert.equal(stylesFor({ isTTY: true }, {})("red", "x"), "\u001b[31mx\u001b[39m");
-    assert.equal(stylesFor({ isTTY: true }, { NO_COLOR: "1" })("red", "x"), "x");
-    assert.equal(stylesFor({}, {})("red", "x"), "x");
-  });
+it("colours are for terminals, unless NO_COLOR is set", () => {
+  assert.equal(stylesFor({ isTTY: true }, {})("red", "x"), "\u001b[31mx\u001b[39m");
+  assert.equal(stylesFor({ isTTY: true }, { NO_COLOR: "1" })("red", "x"), "x");
+  assert.equal(stylesFor({}, {})("red", "x"), "x");
 });

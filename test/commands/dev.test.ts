@@ -4,6 +4,7 @@ import { chmod, open, readdir, readFile, rm, writeFile } from "node:fs/promises"
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { call, post, request } from "../support/berth.ts";
+import { exits } from "../support/commands.ts";
 import { startDev, type Dev } from "../support/dev-process.ts";
 import { freePort } from "../support/free-port.ts";
 import { berthInProcess } from "../support/in-process.ts";
@@ -171,8 +172,7 @@ test("berth dev --folder gives code a folder, and --json prints lines of JSON al
   await dev.stop();
   const lines = dev.output().trim().split("\n");
   for (const line of lines) assert.doesNotThrow(() => JSON.parse(line), line);
-  const { code, stderr } = await berthInProcess(["dev", "--port", "0", "--folder", "x", "examples/notes.ts"]);
-  assert.equal(code, 2);
+  const { stderr } = await exits(2, berthInProcess(["dev", "--port", "0", "--folder", "x", "examples/notes.ts"]));
   assert.match(stderr, /--folder.*write it as in --folder data=\.\/data/);
 });
 
@@ -181,8 +181,7 @@ test("berth dev reports every problem of its files, and starts nothing", async (
   await writeFile(join(cwd, "hello.ts"), GREET);
   const files = ["gone.ts", "notes.txt", "hello.ts", "hello.sh"];
   await writeFile(join(cwd, "hello.sh"), "#!/bin/sh\n");
-  const { code, stderr } = await berthInProcess(["dev", "--port", "0", ...files], { cwd });
-  assert.equal(code, 2);
+  const { stderr } = await exits(2, berthInProcess(["dev", "--port", "0", ...files], { cwd }));
   assert.match(stderr, /gone\.ts: there is no such file; create it with `berth dev --new gone\.ts`/);
   assert.match(stderr, /notes\.txt: a definition is a \.ts or a \.sh file/);
   assert.match(stderr, /hello\.sh: hello\.ts is already the server "hello"/);

@@ -37,10 +37,8 @@ test("berth discover --json prints tools and problems for programs", async () =>
   assert.equal(run.status, 1);
   const { tools, problems, ...others } = run.json();
   assert.deepEqual(others, {});
-  assert.deepEqual(
-    tools.map(({ name, inputSchema }) => [name, inputSchema["properties"]]),
-    [["hi", { n: { type: "number", default: 3 } }]],
-  );
+  const parameters = tools.map(({ name, inputSchema }) => [name, inputSchema["properties"]]);
+  assert.deepEqual(parameters, [["hi", { n: { type: "number", default: 3 } }]]);
   assert.deepEqual(rows(problems, "tool", "file", "line", "column"), ["bad a.ts 4 21"]);
 });
 

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { apiOf } from "../support/api.ts";
 import { call } from "../support/berth.ts";
-import { berth as command, type Ran } from "../support/commands.ts";
+import { berth as command, exits, type Ran } from "../support/commands.ts";
 import { berthInSuite } from "../support/suite.ts";
 import { until } from "../support/until.ts";
 
@@ -33,8 +33,7 @@ describe("berth grant", () => {
   };
 
   it("lists what a definition requests, which grants nothing, and so does the server with the line to write", async () => {
-    const listed = await grant("report");
-    assert.equal(listed.code, 0, listed.stderr);
+    const listed = await exits(0, grant("report"));
     assert.equal(
       listed.stdout,
       [
@@ -57,7 +56,7 @@ describe("berth grant", () => {
     );
     assert.match(
       first!.message,
-      /"API_TOKEN" \(to read issues\), which the entry "report" in mcps does not grant: let it say "secrets": \["OWN_TOKEN", "API_TOKEN", "OTHER_TOKEN"\], or accept it at \/mcp\/meta\/report\?tab=settings, or with "berth grant report"/,
+      /"API_TOKEN" \(to read issues\), which the entry "report" in mcps does not grant: set "secrets": \["OWN_TOKEN", "API_TOKEN", "OTHER_TOKEN"\], or accept it at \/mcp\/meta\/report\?tab=settings, or with "berth grant report"/,
     );
     assert.deepEqual([second?.code, third?.code], ["secret-requested", "network-requested"]);
     assert.match(
@@ -77,12 +76,10 @@ describe("berth grant", () => {
       [["report", "--network", "api.example.org"], /does not request the host "api\.example\.org"/],
       [["reprot"], /"reprot"; did you mean "report"\?/],
     ] as const) {
-      const refused = await grant(...args);
-      assert.equal(refused.code, 2, refused.stderr);
+      const refused = await exits(2, grant(...args));
       assert.match(refused.stderr, message);
     }
-    const one = await grant("report", "--secret", "API_TOKEN");
-    assert.equal(one.code, 0, one.stderr);
+    const one = await exits(0, grant("report", "--secret", "API_TOKEN"));
     assert.equal(one.stdout, "+ secret API_TOKEN\n");
     assert.deepEqual((await entry())["secrets"], ["OWN_TOKEN", "API_TOKEN"]);
     await apiOf(berth).send("PUT", "/secrets/API_TOKEN", "a value of its own");

@@ -3,8 +3,8 @@ import { execFileSync, type ChildProcess } from "node:child_process";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { makeImage } from "../support/berth.ts";
-import { berth as berthProcess, type Ran } from "../support/commands.ts";
+import { makeImage, withStatus } from "../support/berth.ts";
+import { berth as berthProcess, exits, type Ran } from "../support/commands.ts";
 import { berthInProcess as berth } from "../support/in-process.ts";
 import { LegacyClient } from "../support/legacy-client.ts";
 import { openWhere } from "../support/open-where.ts";
@@ -60,27 +60,23 @@ describe("berth migrate", () => {
         client = new LegacyClient(`${node.url}/mcp/echo`, "2025-11-25");
         if (session === undefined) await client.initialize();
         else client.session = session;
-        const reader = await client.call("echo");
-        assert.equal(reader.status, 200);
+        await withStatus(200, client.call("echo"));
       } finally {
         await node.end("SIGTERM");
       }
     };
     const verified = async (more: Record<string, string>, head: string | undefined): Promise<string> => {
       const args = head === undefined ? [] : ["--head", head];
-      const { code, stdout, stderr } = await berth(["audit", "verify", ...args], { env: { ...env, ...more } });
-      assert.equal(code, 0, stderr);
+      const { stdout } = await exits(0, berth(["audit", "verify", ...args], { env: { ...env, ...more } }));
       assert.match(stdout, /^\d+:\S+\n$/);
       return stdout.trim();
     };
 
     await serve({});
-    const secret = await berth(["secret", "set", "TOKEN", "--data", data], { input: "a long value" });
-    assert.equal(secret.code, 0, secret.stderr);
+    await exits(0, berth(["secret", "set", "TOKEN", "--data", data], { input: "a long value" }));
     const first = await verified({}, undefined);
 
-    const there = await berth(["migrate", "--from", data], { env: { BERTH_DATABASE: database } });
-    assert.equal(there.code, 0, there.stderr);
+    const there = await exits(0, berth(["migrate", "--from", data], { env: { BERTH_DATABASE: database } }));
     assert.match(
       there.stderr,
       /The database now holds what .* held: \d+ contents of \d+ bytes, \d+ rows in all, counted/,
@@ -92,8 +88,7 @@ describe("berth migrate", () => {
     await serve(onPostgres);
     const second = await verified(onPostgres, first);
 
-    const returned = await berth(["migrate", "--to", back], { env: onPostgres });
-    assert.equal(returned.code, 0, returned.stderr);
+    const returned = await exits(0, berth(["migrate", "--to", back], { env: onPostgres }));
     assert.match(
       returned.stderr,
       /Serve it with --data .* and the keys of the nodes, BERTH_SEAL_KEY and BERTH_SECRET_KEY/,
@@ -111,8 +106,7 @@ describe("berth migrate", () => {
     assert.equal(code, "SIGKILL", stderr);
     assert.deepEqual(await queryAt(database, "SELECT FROM pg_tables WHERE schemaname = 'public'"), []);
     assert.equal(await namesIn(data), 20);
-    const again = await berth(["migrate", "--from", data], { env: { BERTH_DATABASE: database } });
-    assert.equal(again.code, 0, again.stderr);
+    await exits(0, berth(["migrate", "--from", data], { env: { BERTH_DATABASE: database } }));
     assert.equal(await namesIn(database), 20);
   });
 
@@ -122,11 +116,9 @@ describe("berth migrate", () => {
     const { code, stderr } = await killedAt(/DECLARE long_audit /, database, ["--to", data]);
     assert.equal(code, "SIGKILL", stderr);
     assert.ok(readdirSync(data).length > 0 && !readdirSync(data).includes("berth.sqlite"), String(readdirSync(data)));
-    const served = await berth(["serve", "--data", data, "--port", "0"]);
-    assert.equal(served.code, 2);
+    const served = await exits(2, berth(["serve", "--data", data, "--port", "0"]));
     assert.match(served.stderr, /exists? without berth\.sqlite/);
-    const again = await berth(["migrate", "--to", data], { env: { BERTH_DATABASE: database } });
-    assert.equal(again.code, 0, again.stderr);
+    await exits(0, berth(["migrate", "--to", data], { env: { BERTH_DATABASE: database } }));
     assert.equal(await namesIn(data), 20);
     assert.equal(await namesIn(database), 20);
   });
@@ -143,8 +135,7 @@ describe("berth migrate", () => {
       ],
     ];
     for (const [args, env, message] of refusals) {
-      const { code, stderr } = await berth(["migrate", ...args], { env });
-      assert.equal(code, 2, stderr);
+      const { stderr } = await exits(2, berth(["migrate", ...args], { env }));
       assert.match(stderr, message);
     }
   });

@@ -19,9 +19,9 @@ import { watch } from "chokidar";
 import { SETTLED_MS } from "../../src/commands/dev.ts";
 import { packageRoot } from "../../src/config.ts";
 import { loadBounds } from "../../src/executor/load-trials.ts";
-import { call, post, request } from "../support/berth.ts";
+import { call, post, request, withStatus } from "../support/berth.ts";
 import { holdTimeouts } from "../support/clock.ts";
-import type { Ran } from "../support/commands.ts";
+import { exits, type Ran } from "../support/commands.ts";
 import { shareCompiler } from "../support/compiler.ts";
 import { startDev } from "../support/dev-process.ts";
 import { berthInProcess } from "../support/in-process.ts";
@@ -108,8 +108,7 @@ describe("berth init", () => {
 
   test("refuses a folder that already lists servers, and changes nothing in it", async () => {
     const before = contentsOf(folder);
-    const { code, stderr } = await run(["init", "My Servers"]);
-    assert.equal(code, 2);
+    const { stderr } = await exits(2, run(["init", "My Servers"]));
     assert.match(
       stderr,
       /My Servers already has an mcps\.json: add your servers to it, and run `berth dev My Servers`/,
@@ -127,8 +126,7 @@ describe("berth init", () => {
     const before = contentsOf(other);
     mkdirSync(join(place, "elsewhere"));
     symlinkSync(join(place, "elsewhere/types.d.ts"), join(other, "berth.d.ts"));
-    const { code, stdout } = await run(["init"], other);
-    assert.equal(code, 0);
+    const { stdout } = await exits(0, run(["init"], other));
     assert.match(stdout, /^Left unchanged: package\.json, berth\.d\.ts, README\.md$/m);
     const now = contentsOf(other);
     for (const [name, text] of Object.entries(before)) assert.equal(now[name], text, name);
@@ -212,8 +210,7 @@ describe("berth check", () => {
       [join(packageRoot, "boot"), /is a boot image: serve it with --image/],
       ["cache", /has no mcps\.json|no folder/],
     ] as const) {
-      const { code, stderr } = await run(["check", path]);
-      assert.equal(code, 2);
+      const { stderr } = await exits(2, run(["check", path]));
       assert.match(stderr, why);
     }
   });
@@ -243,9 +240,8 @@ describe("berth serve of a folder", () => {
       /^\d errors in this folder: servers with errors are refused, and the others are served/m,
     );
     assert.equal((await call(`${second.url}/mcp/hello`, "greet", { name: "Bo" })).content[0].text, "Hello, Bo!");
-    const refused = await post(`${second.url}/mcp/gone`, request("tools/list"));
-    assert.equal(refused.status, 503);
-    assert.match(refused.body.error.message, /"gone\.ts" is a file, which was not found/);
+    const refused = await withStatus(503, post(`${second.url}/mcp/gone`, request("tools/list")));
+    assert.match(refused.body.error.message, /the file "gone\.ts" was not found/);
     assert.equal((await post(`${second.url}/mcp/other`, request("tools/list"))).status, 503);
     assert.equal((await run(["token", "list"], folder)).code, 0, "its store is found");
     await second.end("SIGTERM");
@@ -261,8 +257,7 @@ describe("berth serve of a folder", () => {
 
   test("ends with 1 and every problem where the list cannot be read, and leaves the last image", async () => {
     const folder = folderWith({ "mcps.json": '{ "hello": { "definition": "hello.ts" }, }', "hello.ts": GREET });
-    const { code, stderr } = await run(["serve", "--port", "0", folder]);
-    assert.equal(code, 1, stderr);
+    const { stderr } = await exits(1, run(["serve", "--port", "0", folder]));
     assert.match(stderr, /^folder-\d+\/mcps\.json:1:42: error: Not JSON/m);
     assert.match(stderr, /its list of servers cannot be read, so nothing is served/);
     assert.deepEqual(readdirSync(join(folder, ".berth")), [".gitignore"]);
@@ -439,8 +434,7 @@ describe("berth grant in a folder of one's own", () => {
   test("lists what a definition requests, and writes what is granted into mcps.json, whose other bytes stay", async () => {
     const folder = folderWith({ "mcps.json": LIST, "report.ts": report("one"), "hello.ts": GREET });
     const before = contentsOf(folder);
-    const listed = await run(["grant", "report"], folder);
-    assert.equal(listed.code, 0, listed.stderr);
+    const listed = await exits(0, run(["grant", "report"], folder));
     assert.equal(
       listed.stdout,
       "@secret API_TOKEN to read issues (report.ts:2:4)\n@network api.example.org (report.ts:3:4)\n",
@@ -449,8 +443,7 @@ describe("berth grant in a folder of one's own", () => {
     assert.match(near.stderr, /does not request the secret "API_TOKE", .*did you mean "API_TOKEN"\?/);
     assert.deepEqual(contentsOf(folder), before, "nothing is granted, and nothing else is written");
 
-    const one = await run(["grant", "report", "--secret", "API_TOKEN"], folder);
-    assert.equal(one.code, 0, one.stderr);
+    const one = await exits(0, run(["grant", "report", "--secret", "API_TOKEN"], folder));
     assert.equal(one.stdout, "+ secret API_TOKEN\n");
     assert.match(one.stderr, /^\+ +"secrets": \[$[^]*^\+ +"API_TOKEN"$/m);
     assert.doesNotMatch(one.stderr, /known to few/);
@@ -471,8 +464,7 @@ describe("berth grant in a folder of one's own", () => {
   test("names the file in which an entry stands, and the lines to add there", async () => {
     const files = { "mcps.json": { report: { config_cid: "entry.json" } }, "entry.json": { definition: "report.ts" } };
     const folder = folderWith({ ...files, "report.ts": report("one") });
-    const { code, stderr } = await run(["grant", "report", "--all"], folder);
-    assert.equal(code, 2, stderr);
+    const { stderr } = await exits(2, run(["grant", "report", "--all"], folder));
     assert.match(
       stderr,
       /stands in entry\.json: add "secrets": \["API_TOKEN"\], "network": \["api\.example\.org"\] there/,

@@ -28,7 +28,7 @@ describe("the token of commands that talk to a Berth", () => {
   it("comes from the environment or from a file", async () => {
     const without = await greet({});
     assert.deepEqual([without.code, without.stdout], [2, ""]);
-    assert.match(without.stderr, /A token is needed here/);
+    assert.match(without.stderr, /A token is required here/);
     assert.match((await greet({ BERTH_TOKEN: token })).stdout, /Hello, Ada!/);
     const file = join(berth.folder, "token");
     await writeFile(file, `${token}\n`);

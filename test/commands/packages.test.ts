@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { before, describe, it } from "node:test";
 import { call } from "../support/berth.ts";
-import { berth as command, type Ran } from "../support/commands.ts";
+import { berth as command, exits, type Ran } from "../support/commands.ts";
 import { type TestPackage } from "../support/registry.ts";
 import { berthInSuite, registryInSuite } from "../support/suite.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
@@ -38,30 +38,25 @@ describe("berth packages", () => {
   };
 
   it("adds, updates, and goes back, and a Berth that serves the folder follows", async () => {
-    const reviewed = await packages("add", "said@^1", "--review");
-    assert.equal(reviewed.code, 0, reviewed.stderr);
+    const reviewed = await exits(0, packages("add", "said@^1", "--review"));
     assert.equal(reviewed.stdout.split("\n")[0], "+ said 1.0.0");
     assert.match((await packages("list")).stderr, /has no packages/);
 
-    const added = await packages("add", "said@^1");
-    assert.equal(added.code, 0, added.stderr);
+    const added = await exits(0, packages("add", "said@^1"));
     assert.match(added.stdout, /server user: added/);
     await until(async () => (await say()) === "1.0.0");
     const listed = await packages("list");
     assert.equal(listed.stdout, "said 1.0.0 (^1)  for user\n");
 
     registry.publish(said("1.1.0", "; loud: boolean"));
-    const breaking = await packages("update");
-    assert.equal(breaking.code, 1, breaking.stderr);
+    const breaking = await exits(1, packages("update"));
     assert.match(breaking.stdout, /~ said 1\.0\.0 → 1\.1\.0\nserver user: changed.*\n {2}breaking: /);
-    const updated = await packages("update", "said", "--allow-breaking");
-    assert.equal(updated.code, 0, updated.stderr);
+    await exits(0, packages("update", "said", "--allow-breaking"));
 
     const history = await packages("history");
     const [now = "", before = ""] = history.stdout.split("\n");
     assert.match(now, /by command$/);
-    const back = await packages("restore", before.split(" ")[0]!, "--allow-breaking");
-    assert.equal(back.code, 0, back.stderr);
+    await exits(0, packages("restore", before.split(" ")[0]!, "--allow-breaking"));
     await until(async () => (await say()) === "1.0.0");
     const removed = await packages("remove", "said");
     assert.deepEqual([removed.code, /"user": /.test(removed.stderr)], [1, true]);
@@ -73,8 +68,7 @@ describe("berth packages", () => {
       [["remove", "nowhere"], /"nowhere" is not in the set/],
       [["add", "git+https://example.com/x.git"], /no package of the registry/],
     ] as const) {
-      const { code, stderr } = await packages(...args);
-      assert.equal(code, 2, stderr);
+      const { stderr } = await exits(2, packages(...args));
       assert.match(stderr, message);
     }
   });

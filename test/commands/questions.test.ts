@@ -4,7 +4,7 @@ import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { packageRoot } from "../../src/config.ts";
-import { cli } from "../support/commands.ts";
+import { cli, exits } from "../support/commands.ts";
 import { berthInProcess as runBerth } from "../support/in-process.ts";
 import { asker, OUTCOMES } from "../support/outcomes.ts";
 import { rows } from "../support/rows.ts";
@@ -88,8 +88,7 @@ describe("questions at a command", () => {
       const { stdout } = await runBerth(["call", "--url", berth.url, `${server}.preset`]);
       assert.equal(stdout, "deployed to dev: true\n", server);
     }
-    const asked = await runBerth(["call", "--url", berth.url, "functions.deploy"]);
-    assert.equal(asked.code, 1);
+    const asked = await exits(1, runBerth(["call", "--url", berth.url, "functions.deploy"]));
     assert.match(asked.stderr, /call it again with --answers/);
   });
 

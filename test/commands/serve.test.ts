@@ -6,8 +6,8 @@ import { mkdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { createServer, type ServerResponse } from "node:http";
 import { dirname, join, resolve } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { call, makeImage, post, request } from "../support/berth.ts";
-import { cli } from "../support/commands.ts";
+import { call, makeImage, post, request, withStatus } from "../support/berth.ts";
+import { cli, exits } from "../support/commands.ts";
 import { berthInProcess } from "../support/in-process.ts";
 import { listening } from "../support/listening.ts";
 import { commandOf, descendants, isAlive } from "../support/processes.ts";
@@ -98,8 +98,7 @@ describe("berth serve", () => {
       assert.ok(body.result.tools.length > 0, name);
     }
     const { port } = new URL(served.url);
-    const { code, stderr } = await berthInProcess(["serve", "--data", join(folder, "second"), "--port", port]);
-    assert.equal(code, 2);
+    const { stderr } = await exits(2, berthInProcess(["serve", "--data", join(folder, "second"), "--port", port]));
     assert.match(stderr, /port \d+ is taken.*BERTH_PORT/);
     await call(`${served.url}/mcp/echo`, "echo", { message: "start a guest" });
     const guests = descendants(served.child.pid);
@@ -113,8 +112,7 @@ describe("berth serve", () => {
     const echoed = await call(`${served.url}/mcp/echo`, "echo", { message: "again" });
     assert.equal(echoed.content[0].text, "again");
     const [shell] = Object.entries(await sources()).find(([, { definition }]) => definition?.endsWith(".sh"))!;
-    const { status, body } = await post(`${served.url}/mcp/${shell}`, request("tools/list"));
-    assert.equal(status, 503);
+    const { body } = await withStatus(503, post(`${served.url}/mcp/${shell}`, request("tools/list")));
     assert.match(body.error.message, /read-only/);
     assert.equal(await stop(served, "SIGINT"), 0);
   });

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { readTokenRequest } from "../../src/access/token-request.ts";
 import { isTokenText, newToken } from "../../src/access/token-text.ts";
-import type { Ran } from "../support/commands.ts";
+import { exits, type Ran } from "../support/commands.ts";
 import { berthInProcess } from "../support/in-process.ts";
 import { temporaryFolder } from "../support/temporary-folder.ts";
 
@@ -13,8 +13,7 @@ describe("berth token", () => {
   const berth = (...args: string[]): Promise<Ran> => berthInProcess(["token", ...args], { env: { BERTH_DATA: data } });
 
   it("prints a token once, stores only its hash, and lists what it permits", async () => {
-    const made = await berth("create", "--name", "laptop", "--server", "echo", "--expires", "30d");
-    assert.equal(made.code, 0, made.stderr);
+    const made = await exits(0, berth("create", "--name", "laptop", "--server", "echo", "--expires", "30d"));
     const token = made.stdout.trim();
     assert.match(token, /^berth_[0-9A-Za-z]{49}$/);
     assert.ok(!made.stderr.includes(token));
@@ -29,21 +28,18 @@ describe("berth token", () => {
     assert.equal((await berth("revoke", id)).code, 0);
     assert.match((await berth("list")).stdout, new RegExp(`^${id}  made \\S+  revoked `, "m"));
     for (const wrong of [id, "ffffffffff"]) {
-      const again = await berth("revoke", wrong);
-      assert.equal(again.code, 2);
+      const again = await exits(2, berth("revoke", wrong));
       assert.match(again.stderr, /No such token/);
     }
   });
 
   it("reports every problem of a request", async () => {
-    const { code, stderr } = await berth("create", "--can", "fly", "--tool", "x", "--expires", "soon");
-    assert.equal(code, 2);
+    const { stderr } = await exits(2, berth("create", "--can", "fly", "--tool", "x", "--expires", "soon"));
     assert.match(
       stderr,
       /"can" must list at least one of call, read, edit, programs, admin; .*"expires" must be a time/,
     );
-    const elsewhere = await berth("create", "--tenant", "nobody");
-    assert.equal(elsewhere.code, 2);
+    const elsewhere = await exits(2, berth("create", "--tenant", "nobody"));
     assert.match(elsewhere.stderr, /No such tenant/);
   });
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { ToldChanges, type ContractChange } from "../../src/contract/change.ts";
-import { findRenamed, wordLikeness, wordsOf } from "../../src/contract/compare-names.ts";
-import { comparisonLimits, spend, within } from "../../src/contract/compare-steps.ts";
+import { findRenamed, wordLikeness, splitWords } from "../../src/contract/compare-names.ts";
+import { comparisonLimits, spend, runWithinSteps } from "../../src/contract/compare-steps.ts";
 import { compareContracts, compareInTurns } from "../../src/contract/compare.ts";
 import type { Contract, ToolContract } from "../../src/contract/contract.ts";
 import type { JsonSchema } from "../../src/lib/json.ts";
@@ -40,7 +40,7 @@ function renamedSimply(
   const isOnlyPair = removed.size === 1 && added.size === 1;
   const candidates = [...removed].flatMap(([from, before]) =>
     [...added].flatMap(([to, after]) => {
-      const names = wordLikeness(wordsOf(from), wordsOf(to));
+      const names = wordLikeness(splitWords(from), splitWords(to));
       const alike = likeness(before, after);
       const bonus = names === 1 || (isOnlyPair && names > 0) ? 0.25 : 0;
       const unlike = names > 0 || isOnlyPair ? alike + names / 4 + bonus : 0;
@@ -97,10 +97,10 @@ describe("the work of comparing contracts", () => {
       contract(tool("t", named(65, "beta")), ...Array.from({ length: 65 }, (_, index) => tool(`new${index}`, {}))),
     );
     const notes = changes.filter(({ effect }) => effect === "review").map(({ message }) => message);
-    const aboutRenames = notes.filter((message) => message.endsWith("renamed ones."));
+    const aboutRenames = notes.filter((message) => message.endsWith("detect renames."));
     assert.deepEqual(aboutRenames, [
-      "65 of the tools are gone and 65 are new: too many to look for renamed ones.",
-      "65 of its names are gone and 65 are new: too many to look for renamed ones.",
+      "65 of the tools were removed and 65 were added: too many to detect renames.",
+      "65 of its names were removed and 65 were added: too many to detect renames.",
     ]);
     assert.ok(changes.every(({ renamedTo }) => renamedTo === undefined));
     assert.equal(changes.filter(({ effect, pointer }) => effect === "breaking" && pointer === undefined).length, 65);
@@ -243,12 +243,12 @@ describe("the work of comparing contracts", () => {
       for (;;) spend(1);
     };
     assert.deepEqual(
-      within(10, endless, () => "given up"),
-      { made: "given up", used: 10 },
+      runWithinSteps(10, endless, () => "given up"),
+      { result: "given up", used: 10 },
     );
     assert.throws(
       () =>
-        within(
+        runWithinSteps(
           10,
           () => assert.fail("a fault"),
           () => "given up",

@@ -108,22 +108,25 @@ describe("what callers may send", () => {
       );
     const of = (rest: string): string => `"a" is removed: ${rest}.`;
     // Servers that declare this may ignore unknown members and accept the call.
-    const mayBeRefused = `breaking: ${of("calls that give it no longer fit the schema, and may be refused")}`;
+    const mayBeRefused = `breaking: ${of("calls that pass it no longer fit the schema, and may be refused")}`;
     assert.deepEqual(said({}), [mayBeRefused]);
     assert.deepEqual(said({ additionalProperties: { not: {} } })[0], mayBeRefused);
     assert.deepEqual(said({}, ["a"])[0], mayBeRefused);
     const patterned = said({ patternProperties: { "^x-": text } });
     assert.ok(
-      patterned.includes(`breaking: ${of("calls that give it may be refused, unless a pattern of names accepts it")}`),
+      patterned.includes(`breaking: ${of("calls that pass it may be refused, unless a name pattern accepts it")}`),
     );
     for (const open of [{ additionalProperties: true }, { additionalProperties: undefined }]) {
       const free = said(open).concat(said(open, ["a"]));
-      assert.ok(free.includes(`review: ${of("calls that give it are accepted, and it no longer does anything")}`));
-      assert.ok(free.includes(`breaking: ${of("every call gives it, and it no longer does anything")}`));
+      assert.ok(free.includes(`review: ${of("calls that pass it are accepted, and it no longer has any effect")}`));
+      assert.ok(free.includes(`breaking: ${of("every call passes it, and it no longer has any effect")}`));
       assert.doesNotMatch(free.join("\n"), /refused/);
     }
     const bound = said({ additionalProperties: number });
-    assert.equal(bound[0], `review: ${of("calls may give it like any other name, and it no longer does anything")}`);
+    assert.equal(
+      bound[0],
+      `review: ${of("calls may still pass it like any other name, and it no longer has any effect")}`,
+    );
     assert.match(bound[1]!, /^breaking: "a" is no longer string, but number: calls with other values are refused\.$/);
   });
 
@@ -133,7 +136,7 @@ describe("what callers may send", () => {
     const now = contract(tool("t", { a: text, b: text }, ["a"]), tool("u", { x: text, y: text }, ["x", "y"]));
     for (const empty of [{}, { $schema: "https://json-schema.org/draft/2020-12/schema" }]) {
       assert.deepEqual(rows(compareContracts(old(empty), now), "name", "pointer", "effect", "message"), [
-        "t /inputSchema review The old schema of the arguments is unknown: nobody can tell whether old calls still fit.",
+        "t /inputSchema review The old schema of the arguments is unknown: whether old calls still fit is unclear.",
         'u /inputSchema/properties/y breaking "y" is new and required: calls without it are refused.',
       ]);
       assert.deepEqual(between(old(empty), old(empty)), []);

@@ -17,7 +17,7 @@ import { viewOf } from "../support/confined-view.ts";
 import { GUESTS } from "../support/guests.ts";
 import { commandOf } from "../support/processes.ts";
 import { rows } from "../support/rows.ts";
-import { temporaryFolder } from "../support/suite.ts";
+import { closeAfter, temporaryFolder } from "../support/suite.ts";
 
 // These tests are about the compiler's own process.
 process.env["BERTH_TEST_OWN_COMPILER"] = "1";
@@ -174,8 +174,7 @@ async function held(
     pid = started.pid;
     return started;
   };
-  const compiler = openCompiler({ ...limits, ...given }, { start });
-  context.after(() => compiler.close());
+  const compiler = closeAfter(context, openCompiler({ ...limits, ...given }, { start }));
   assert.deepEqual((await compiler.compile(sound)).problems, []);
   return {
     compile: () => compiler.compile(sound),
@@ -216,7 +215,7 @@ describe("the limits of the compiler", { skip: !isLinux && "only Linux tells wha
     clock.leap(120_000);
     const { problems } = await compiling;
     assert.deepEqual(problems.map(isServiceFault), [true]);
-    assert.match(problems[0]!.message, /given it \d+ ms of processor time in 120000 ms/);
+    assert.match(problems[0]!.message, /got only \d+ ms of CPU time in 120000 ms/);
   });
 
   test("a compiler or bundler that is ended from outside is the machine's fault, and the next one works", async (context) => {
@@ -237,16 +236,14 @@ describe("the limits of the compiler", { skip: !isLinux && "only Linux tells wha
 
   test("a compiler that cannot be started is the machine's fault", async (context) => {
     const start: Spawn = (request) => spawnDirectly({ ...request, file: join(folder, "nothing") });
-    const compiler = openCompiler(limits, { start });
-    context.after(() => compiler.close());
+    const compiler = closeAfter(context, openCompiler(limits, { start }));
     const { problems } = await compiler.compile(sound);
     assert.deepEqual(problems.map(isServiceFault), [true]);
     assert.match(problems[0]!.message, /it did not start: E(NOENT|ACCES)/);
   });
 
   test(`compileMemoryMb: a source that has the bundler take gigabytes is ended, ${mode}`, async (context) => {
-    const compiler = openCompiler(limits, { mode });
-    context.after(() => compiler.close());
+    const compiler = closeAfter(context, openCompiler(limits, { mode }));
     const doubled = Array.from({ length: 28 }, (_, index) => `a${index + 1} = a${index} + a${index}`).join(", ");
     let peakMb = 0;
     const looking = setInterval(() => {

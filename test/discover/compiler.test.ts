@@ -90,7 +90,7 @@ test("a definition that takes too long is stopped, and the next one is compiled"
   const { tools, problems } = await hasty.compile(sound);
   assert.deepEqual(tools, []);
   assert.equal(problems[0]?.code, "compiler-timeout");
-  assert.match(problems[0].message, /greet\.ts took more than 1 ms of processor time to compile \(BERTH_COMPILE_MS\)/);
+  assert.match(problems[0].message, /greet\.ts took more than 1 ms of CPU time to compile \(BERTH_COMPILE_MS\)/);
 
   const compileMs = 5_000;
   const compiler = open(context, { compileMs, compileMemoryMb: 1_024 });

@@ -116,8 +116,11 @@ test("sourceFileBytes, sourceBytes and sourceFiles limit what is read", async (c
     assert.deepEqual([...new Set(problems.map(({ code }) => code))], ["too-large"]);
     return problems.map(({ message }) => message).join();
   };
-  assert.match(await messages("long.ts"), /"long\.ts" has 1001 bytes, and a source file may have 1000/);
-  assert.match(await messages("sum.ts"), /With "two\.ts" the definition has \d+ bytes, and its files may have 2000/);
+  assert.match(await messages("long.ts"), /"long\.ts" has 1001 bytes; a source file may have at most 1000/);
+  assert.match(
+    await messages("sum.ts"),
+    /With "two\.ts", the definition has \d+ bytes; all its files together may have 2000/,
+  );
   assert.match(await messages("many.ts"), /more than 4 files/);
 });
 

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
 import { test } from "node:test";
 import { compileKey } from "../../src/discover/key.ts";
 import { isCid, rawBlock } from "../../src/lib/cid.ts";
@@ -23,17 +22,4 @@ test("the key of a compiled definition is a CID of definition, language, server 
     withPackages("1.0.0", 1),
   ];
   assert.equal(new Set([key, ...others]).size, 7);
-});
-
-test("neither the key nor the compiler's front loads a compiler into the process that serves", () => {
-  const script = `
-    import { Module } from "node:module";
-    const { compileKey } = await import("./dist/src/discover/key.js");
-    const { openCompiler } = await import("./dist/src/discover/compiler.js");
-    compileKey(${JSON.stringify(definition)}, { language: "typescript", server: "a" });
-    await openCompiler({ compileMs: 1, compileMemoryMb: 1 }).close();
-    console.log(Object.keys(Module._cache).filter((file) => /typescript|esbuild/.test(file)).length);`;
-  const cwd = new URL("../../../", import.meta.url);
-  const printed = execFileSync(process.execPath, ["--input-type=module", "--eval", script], { cwd, encoding: "utf8" });
-  assert.equal(printed.trim(), "0");
 });

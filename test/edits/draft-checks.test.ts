@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { DraftRoom } from "../../src/edits/draft-checks.ts";
+import { DraftQuota } from "../../src/edits/draft-checks.ts";
 import { apiOf } from "../support/api.ts";
 import { lower } from "../support/lowered-limits.ts";
 import { rows } from "../support/rows.ts";
@@ -16,7 +16,7 @@ describe("the drafts of saves and reviews under way", () => {
 
   it("are counted by number and by length, of each tenant and of all, until they are answered", async (t) => {
     t.after(lower({ draftsPerTenant: 2 }));
-    const room = new DraftRoom(limits);
+    const room = new DraftQuota(limits);
     const answers: (() => void)[] = [];
     const hold = (tenant: string, length: number) =>
       room.hold(tenant, draft(length), () => new Promise<void>((resolve) => answers.push(resolve)));

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { apiOf } from "../support/api.ts";
-import { call, modern, startTestBerth } from "../support/berth.ts";
+import { call, modern, withStatus } from "../support/berth.ts";
 import { officialSession } from "../support/clients/official-session.ts";
 import { rows } from "../support/rows.ts";
-import { berthInSuite } from "../support/suite.ts";
+import { berthFor, berthInSuite, closeAfter } from "../support/suite.ts";
 import { until } from "../support/until.ts";
 
 const add = (more = ""): string =>
@@ -29,8 +29,7 @@ describe("an edit while Berth runs", () => {
     const { cid, body } = await api.send("GET", "/variables/mcps");
     const text = body.files.mcps as string;
     const described = text.replace('"demo": {', '"demo": {\n    "description":   "Sums",');
-    const saved = await api.send("PUT", "/variables/mcps", described, etag(cid));
-    assert.equal(saved.status, 200, JSON.stringify(saved.body));
+    const saved = await withStatus(200, api.send("PUT", "/variables/mcps", described, etag(cid)));
     assert.deepEqual(rows(saved.body.review.servers, "server", "outcome"), ["demo changed"]);
     const { body: discovered } = await modern(at("demo"), "server/discover");
     assert.equal(discovered.result.instructions, "Sums");
@@ -40,8 +39,7 @@ describe("an edit while Berth runs", () => {
 
   it("of a definition takes effect at once, and says what it does to callers and to whom", async () => {
     const { cid } = await api.send("GET", "/definitions/demo");
-    const optional = await api.send("PUT", "/definitions/demo", add(", c = 0"), etag(cid));
-    assert.equal(optional.status, 200);
+    const optional = await withStatus(200, api.send("PUT", "/definitions/demo", add(", c = 0"), etag(cid)));
     assert.equal(optional.body.review.breaking, false);
     const [effect] = optional.body.review.servers;
     assert.deepEqual(effect.changes[0].pointer, "/inputSchema/properties/c");
@@ -59,21 +57,18 @@ describe("an edit while Berth runs", () => {
     const { body: current } = await modern(at("demo"), "tools/list");
     const { body: listed } = await api.send("GET", "/servers/demo/releases");
     const release = listed.releases.find((each: { current: boolean }) => each.current).release as string;
-    const breaking = await api.put("/definitions/demo", add(", c: number"));
-    assert.equal(breaking.status, 409);
+    const breaking = await withStatus(409, api.put("/definitions/demo", add(", c: number")));
     assert.equal(breaking.body.error.code, "edit_breaking");
     assert.match(breaking.body.error.data.review.servers[0].changes[0].message, /"c" is new and required/);
     assert.deepEqual((await modern(at("demo"), "tools/list")).body.result.tools, current.result.tools);
 
-    const allowed = await api.put("/definitions/demo", add(", c: number"), { "Berth-Allow-Breaking": "true" });
-    assert.equal(allowed.status, 200);
+    await withStatus(200, api.put("/definitions/demo", add(", c: number"), { "Berth-Allow-Breaking": "true" }));
     assert.equal((await call(at("demo"), "add", { a: 1, b: 2 })).isError, true);
     assert.deepEqual((await call(`${at("demo")}@${release}`, "add", { a: 1, b: 2 })).structuredContent, { result: 3 });
 
     // Going back breaks callers that give the new argument.
     assert.equal((await api.send("POST", `/servers/demo/releases/${release}/restore`)).status, 409);
-    const back = await api.send("POST", `/servers/demo/releases/${release}/restore?allow_breaking=1`);
-    assert.equal(back.status, 200, JSON.stringify(back.body));
+    await withStatus(200, api.send("POST", `/servers/demo/releases/${release}/restore?allow_breaking=1`));
     assert.deepEqual((await call(at("demo"), "add", { a: 1, b: 2 })).structuredContent, { result: 3 });
     const { body: again } = await api.send("GET", "/servers/demo/releases");
     assert.equal(again.releases[0].release, release);
@@ -104,12 +99,10 @@ describe("an edit while Berth runs", () => {
 
   it("that makes mcps malformed is refused, with every problem where it stands (T1.4)", async () => {
     const { body } = await api.send("GET", "/variables/mcps");
-    const syntax = await api.put("/variables/mcps", '{\n  "demo": {,\n}');
-    assert.equal(syntax.status, 422);
+    const syntax = await withStatus(422, api.put("/variables/mcps", '{\n  "demo": {,\n}'));
     assert.deepEqual([syntax.body.error.data.problems[0].line, syntax.body.error.data.problems[0].column], [2, 12]);
     const fields = (body.files.mcps as string).replace('"demo": {', '"demo": {\n    "enabled": 3,\n    "tols": {},');
-    const wrong = await api.put("/variables/mcps", fields);
-    assert.equal(wrong.status, 422);
+    const wrong = await withStatus(422, api.put("/variables/mcps", fields));
     const { problems } = wrong.body.error.data;
     assert.deepEqual(rows(problems, "line", "pointer"), ["3 /demo/enabled", "4 /demo/tols"]);
     const none = await api.put("/variables/mcps", "bafkreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy");
@@ -148,8 +141,7 @@ describe("an edit while Berth runs", () => {
     // A problem with another origin, as an older Berth could leave.
     const missing = { definition: "bafkreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy" };
     assert.equal((await api.put("/entries/lost", JSON.stringify(missing))).status, 422);
-    const disabled = await api.put("/entries/lost", JSON.stringify({ ...missing, enabled: false }));
-    assert.equal(disabled.status, 201, JSON.stringify(disabled.body));
+    await withStatus(201, api.put("/entries/lost", JSON.stringify({ ...missing, enabled: false })));
     assert.equal((await api.put("/definitions/other", hello.replace("Hello", "Hi"))).status, 200);
     assert.equal((await api.send("DELETE", "/entries/lost", undefined, { "If-Match": "*" })).status, 200);
   });
@@ -168,8 +160,7 @@ describe("an edit while Berth runs", () => {
     assert.equal((await api.send("GET", "/entries/fresh")).body.files.fresh, "{}\n");
     assert.equal((await api.send("PUT", "/definitions/fresh", "x", { "If-None-Match": "*" })).status, 412);
     assert.equal((await api.send("DELETE", "/definitions/fresh", undefined, etag(made.cid))).status, 409);
-    const gone = await api.send("DELETE", "/definitions/fresh?allow_breaking=1", undefined, etag(made.cid));
-    assert.equal(gone.status, 200);
+    await withStatus(200, api.send("DELETE", "/definitions/fresh?allow_breaking=1", undefined, etag(made.cid)));
     assert.equal((await modern(at("fresh"), "tools/list")).status, 404);
     assert.equal((await api.send("GET", "/entries/fresh")).status, 404);
     const { body } = await api.send("GET", "/definitions/fresh/history");
@@ -216,8 +207,7 @@ describe("an edit while Berth runs", () => {
 
   for (const mode of ["legacy", "modern"] as const) {
     it(`is heard by ${officialSession(mode).name} that listens`, async (t) => {
-      const session = await officialSession(mode).open(at("demo"));
-      t.after(() => session.close());
+      const session = closeAfter(t, await officialSession(mode).open(at("demo")));
       await session.tools();
       const saved = await api.put("/definitions/demo", `${add(", d = 1")}export const ${mode} = (): number => 1;\n`, {
         "Berth-Allow-Breaking": "true",
@@ -230,8 +220,7 @@ describe("an edit while Berth runs", () => {
   }
 
   it("of another variable is kept with its history and limits", async () => {
-    const first = await api.put("/variables/greeting", "Hello");
-    assert.equal(first.status, 201);
+    await withStatus(201, api.put("/variables/greeting", "Hello"));
     await api.put("/variables/greeting", "Hi");
     const { body } = await api.send("GET", "/variables/greeting");
     assert.deepEqual([body.files.greeting, body.language, body.by], ["Hi", "text", "api"]);
@@ -257,27 +246,24 @@ describe("an edit while Berth runs", () => {
   });
 });
 
-describe("a read-only Berth", () => {
-  it("refuses every write (invariant 9)", async (t) => {
-    const berth = await startTestBerth({ texts: { "demo.ts": add() }, config: { image: "readonly" } });
-    t.after(() => berth.close());
-    const api = apiOf(berth);
-    const { cid } = await api.send("GET", "/definitions/demo");
-    await modern(`${berth.url}/mcp/demo`, "tools/list");
-    const writes: [string, string, unknown?][] = [
-      ["PUT", "/definitions/demo", add(", c = 0")],
-      ["PUT", "/variables/mcps", "{}"],
-      ["PUT", "/variables/new", "x"],
-      ["PUT", "/entries/demo", "{}"],
-      ["DELETE", "/definitions/demo"],
-      ["POST", "/definitions/demo/review", add()],
-      ["POST", `/servers/demo/releases/${cid}/restore`],
-    ];
-    for (const [method, path, body] of writes) {
-      const condition: Record<string, string> = path.endsWith("new") ? { "If-None-Match": "*" } : { "If-Match": "*" };
-      const reply = await api.send(method, path, body, path.endsWith("restore") ? {} : condition);
-      assert.deepEqual([path, reply.status, reply.body.error.code], [path, 403, "read_only"]);
-    }
-    assert.equal((await api.send("GET", "/definitions/demo")).cid, cid);
-  });
+it("a read-only Berth refuses every write (invariant 9)", async (t) => {
+  const berth = await berthFor(t, { texts: { "demo.ts": add() }, config: { image: "readonly" } });
+  const api = apiOf(berth);
+  const { cid } = await api.send("GET", "/definitions/demo");
+  await modern(`${berth.url}/mcp/demo`, "tools/list");
+  const writes: [string, string, unknown?][] = [
+    ["PUT", "/definitions/demo", add(", c = 0")],
+    ["PUT", "/variables/mcps", "{}"],
+    ["PUT", "/variables/new", "x"],
+    ["PUT", "/entries/demo", "{}"],
+    ["DELETE", "/definitions/demo"],
+    ["POST", "/definitions/demo/review", add()],
+    ["POST", `/servers/demo/releases/${cid}/restore`],
+  ];
+  for (const [method, path, body] of writes) {
+    const condition: Record<string, string> = path.endsWith("new") ? { "If-None-Match": "*" } : { "If-Match": "*" };
+    const reply = await api.send(method, path, body, path.endsWith("restore") ? {} : condition);
+    assert.deepEqual([path, reply.status, reply.body.error.code], [path, 403, "read_only"]);
+  }
+  assert.equal((await api.send("GET", "/definitions/demo")).cid, cid);
 });

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { after, describe, it } from "node:test";
 import { loadBounds } from "../../src/executor/load-trials.ts";
 import { apiOf } from "../support/api.ts";
+import { withStatus } from "../support/berth.ts";
 import { holdTimeouts } from "../support/clock.ts";
 import { rows } from "../support/rows.ts";
 import { berthInSuite } from "../support/suite.ts";
@@ -30,7 +31,7 @@ describe("a definition is loaded when it is saved", () => {
       severity: "error",
       code: "load-failed",
       message:
-        "No function of it can be called, because its top level fails: TypeError: the host can only be asked while a " +
+        "Its functions cannot be called because its top level fails: TypeError: the host can only be asked while a " +
         'call is in flight. Nothing can be fetched or read before a call: move "fetch" and the like into the function ' +
         "that needs it",
       file: "tried.ts",
@@ -55,8 +56,7 @@ describe("a definition is loaded when it is saved", () => {
   });
 
   it("and saved with a warning where it leaves a promise behind that fails", async () => {
-    const { status, body } = await api.put("/definitions/forgetful", FORGETS);
-    assert.equal(status, 201, JSON.stringify(body));
+    const { body } = await withStatus(201, api.put("/definitions/forgetful", FORGETS));
     const [problem] = body.review.problems as Record<string, unknown>[];
     assert.deepEqual([problem!["code"], problem!["severity"], problem!["line"]], ["load-rejected", "warning", 2]);
   });
@@ -77,15 +77,13 @@ describe("a definition is loaded when it is saved", () => {
     assert.equal((await api.put("/definitions/needs", GOOD)).status, 201);
     const entry = { secrets: ["API_TOKEN"], env: { TOKEN: "Bearer ${API_TOKEN}", LEVEL: "info" } };
     assert.equal((await api.put("/entries/needs", JSON.stringify(entry))).status, 200);
-    const { status, body } = await api.put("/definitions/needs", needs);
-    assert.equal(status, 200, JSON.stringify(body));
+    await withStatus(200, api.put("/definitions/needs", needs));
   });
 
   it("and not when an earlier release of it is restored", async () => {
     assert.equal((await api.put("/definitions/old", GOOD)).status, 200);
     const { releases } = (await api.send("GET", "/servers/old/releases")).body;
     const { release } = releases.find(({ current }: { current: boolean }) => !current);
-    const { status, body } = await api.send("POST", `/servers/old/releases/${release}/restore?allow_breaking=1`);
-    assert.equal(status, 200, JSON.stringify(body));
+    await withStatus(200, api.send("POST", `/servers/old/releases/${release}/restore?allow_breaking=1`));
   });
 });

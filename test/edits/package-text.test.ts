@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { readSaidPackages } from "../../src/edits/package-text.ts";
+import { parsePackageVariable } from "../../src/edits/package-text.ts";
 import { packageSetText } from "../../src/edits/plan-packages.ts";
 import { prettyJson } from "../../src/lib/pretty-json.ts";
 import { famousLookalike } from "../../src/packages/famous.ts";
@@ -23,7 +23,7 @@ describe("The variable packages", () => {
   });
 
   it("is refused with one problem that names the limit", async () => {
-    const said = await readSaidPackages(undefined);
+    const said = await parsePackageVariable(undefined);
     assert.equal(said.kind, "wrong");
     const [problem, ...others] = said.kind === "wrong" ? said.problems : [];
     assert.match(problem!.message, new RegExp(`at most ${SET_VALUES_MAX} values`));
@@ -31,7 +31,7 @@ describe("The variable packages", () => {
   });
 
   it("has as many dependencies as a set may have packages, counted before one is read", async () => {
-    const said = await readSaidPackages({ dependencies: named(1_001, () => "not a range") });
+    const said = await parsePackageVariable({ dependencies: named(1_001, () => "not a range") });
     assert.deepEqual(said.kind === "wrong" && said.problems.map(({ code, pointer }) => [code, pointer]), [
       ["too-many-packages", "/dependencies"],
     ]);
@@ -39,13 +39,13 @@ describe("The variable packages", () => {
 
   it("lets other calls run while its ranges are read", async () => {
     const dependencies = named(1_000, range);
-    assert.ok((await turnsIn(() => readSaidPackages({ dependencies }))) > 10);
+    assert.ok((await turnsIn(() => parsePackageVariable({ dependencies }))) > 10);
   });
 
   it("refuses a package that needs more than any package does", async () => {
     const needs = Array.from({ length: NEEDS_MAX + 1 }, (_, at) => `name-${at}`);
     const packages = { "node_modules/name-0": { ...locked, dependencies: needs } };
-    const said = await readSaidPackages({ dependencies: named(1, () => "1"), packages });
+    const said = await parsePackageVariable({ dependencies: named(1, () => "1"), packages });
     assert.match(said.kind === "wrong" ? said.problems[0]!.message : "", /must be up to 2000 names/);
   });
 

@@ -6,7 +6,8 @@ import { withdraw } from "../../src/host/catalog/withdrawn.ts";
 import { jsonBlock } from "../../src/lib/cid.ts";
 import type { Change, Store } from "../../src/store/store.ts";
 import { apiOf } from "../support/api.ts";
-import { call } from "../support/berth.ts";
+import { call, withStatus } from "../support/berth.ts";
+import { pluck } from "../support/rows.ts";
 import { berthInSuite } from "../support/suite.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
 
@@ -40,8 +41,7 @@ describe("a review", () => {
       ["/variables/plan", "never a plan"],
       ["/definitions/broken", "export function ("],
     ] as const) {
-      const { status, body } = await api.send("POST", `${path}/review`, draft);
-      assert.equal(status, 200, JSON.stringify(body));
+      await withStatus(200, api.send("POST", `${path}/review`, draft));
     }
     assert.deepEqual(rows(), before);
   });
@@ -50,8 +50,7 @@ describe("a review", () => {
     const text = say("saved");
     await api.send("POST", "/definitions/saved/review", text);
     const before = await compiled();
-    const { status, body } = await api.put("/definitions/saved", text);
-    assert.equal(status, 201, JSON.stringify(body));
+    await withStatus(201, api.put("/definitions/saved", text));
     assert.equal((await call(`${berth.url}/mcp/saved`, "say")).content[0].text, "saved");
     assert.equal(await compiled(), before);
     const { status: again } = await api.put("/definitions/saved", say("saved at once"));
@@ -78,29 +77,24 @@ describe("a review", () => {
   });
 });
 
-describe("a withdrawal", () => {
-  it("counts to the room of its tenant; a release can always be reinstated, and the others stay withdrawn (C8)", async () => {
-    const changes: Change[] = [];
-    const store = {
-      had: async () => true,
-      name: async () => undefined,
-      change: async (_tenant: string, change: Change) => changes.push(change),
-    } as unknown as Store;
-    const release = { server: "say", release: "r", by: "test", storedBytesMax: 10 };
-    await withdraw(store, "acme", { ...release, isWithdrawn: true });
-    const withdrawn = jsonBlock({ withdrawn: ["r", "s"] });
-    const holding = {
-      ...store,
-      name: async (_tenant: string, kind: string) => (kind === "withdrawn" ? { cid: withdrawn.cid } : undefined),
-      content: async () => withdrawn.bytes,
-    } as unknown as Store;
-    await withdraw(holding, "acme", { ...release, isWithdrawn: false });
-    assert.deepEqual(
-      changes.map(({ storedBytesMax, put }) => [storedBytesMax, put]),
-      [
-        [10, [jsonBlock({ withdrawn: ["r"] })]],
-        [undefined, [jsonBlock({ withdrawn: ["s"] })]],
-      ],
-    );
-  });
+it("a withdrawal counts to the room of its tenant; a release can always be reinstated, and the others stay withdrawn (C8)", async () => {
+  const changes: Change[] = [];
+  const store = {
+    had: async () => true,
+    name: async () => undefined,
+    change: async (_tenant: string, change: Change) => changes.push(change),
+  } as unknown as Store;
+  const release = { server: "say", release: "r", by: "test", storedBytesMax: 10 };
+  await withdraw(store, "acme", { ...release, isWithdrawn: true });
+  const withdrawn = jsonBlock({ withdrawn: ["r", "s"] });
+  const holding = {
+    ...store,
+    name: async (_tenant: string, kind: string) => (kind === "withdrawn" ? { cid: withdrawn.cid } : undefined),
+    content: async () => withdrawn.bytes,
+  } as unknown as Store;
+  await withdraw(holding, "acme", { ...release, isWithdrawn: false });
+  assert.deepEqual(pluck(changes, "storedBytesMax", "put"), [
+    [10, [jsonBlock({ withdrawn: ["r"] })]],
+    [undefined, [jsonBlock({ withdrawn: ["s"] })]],
+  ]);
 });

@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { apiOf } from "../support/api.ts";
-import { call } from "../support/berth.ts";
+import { call, withStatus } from "../support/berth.ts";
 import { changing, dataFolder, host, tool } from "../support/hosted-upstreams.ts";
 import { rows } from "../support/rows.ts";
 import { berthInSuite } from "../support/suite.ts";
@@ -40,16 +40,14 @@ describe("a save of entries with upstreams", () => {
     await call(`${berth.url}/mcp/versions`, "hello", { name: "x" });
     assert.deepEqual(second.called(), []);
 
-    const saved = await api.put("/entries/versions", entry, { "Berth-Allow-Breaking": "true" });
-    assert.equal(saved.status, 200);
+    await withStatus(200, api.put("/entries/versions", entry, { "Berth-Allow-Breaking": "true" }));
     await call(`${berth.url}/mcp/versions`, "hello", { name: "x", language: "y" });
     assert.deepEqual(second.called(), [OTHER], "whoever saves it has approved what the review showed");
   });
 
   it("a wrong launcher URI is refused where it stands (J9)", async () => {
     const text = '{\n  "description": "Of others",\n  "upstream": "mcp+npx://left-pad?command"\n}';
-    const { status, body } = await api.put("/entries/wrong", text);
-    assert.equal(status, 422);
+    const { body } = await withStatus(422, api.put("/entries/wrong", text));
     const [problem, ...others] = body.error.data.problems;
     assert.deepEqual(others, []);
     assert.deepEqual([problem.line, problem.column, problem.pointer], [3, 15, "/upstream"]);
@@ -69,8 +67,7 @@ describe("a save of entries with upstreams", () => {
     const names = ["one", "two", "three", "four"];
     const mcps = JSON.parse((await api.send("GET", "/variables/mcps")).body.files.mcps as string) as object;
     const added = Object.fromEntries(names.map((name) => [name, { upstream: uri }]));
-    const { status, body } = await api.put("/variables/mcps", JSON.stringify({ ...mcps, ...added }));
-    assert.equal(status, 200, JSON.stringify(body));
+    const { body } = await withStatus(200, api.put("/variables/mcps", JSON.stringify({ ...mcps, ...added })));
     const told = body.review.servers.map(({ server, outcome }: Record<string, string>) => `${server} ${outcome}`);
     assert.deepEqual(told.sort(), names.map((name) => `${name} added`).sort());
   });

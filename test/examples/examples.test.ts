@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import type { JsonObject } from "../../src/lib/json.ts";
 import { apiOf } from "../support/api.ts";
-import { call, post, request, type TestBerth } from "../support/berth.ts";
+import { call, post, request } from "../support/berth.ts";
 import { startExamples } from "../support/examples.ts";
-import { serverInSuite } from "../support/suite.ts";
+import { inSuite, serverInSuite } from "../support/suite.ts";
 
 const TOKEN = "ghp_the-token-of-the-tests";
 const PAGE = `<!doctype html><html><head><title>Bread &amp; butter</title><script>alert("no")</script></head>
@@ -52,15 +52,15 @@ function standIn(request: IncomingMessage, response: ServerResponse): void {
 
 describe("the examples", () => {
   const site = serverInSuite(standIn);
-  let served: TestBerth;
   let at: string;
-  before(async () => {
+  const served = inSuite(() => {
     at = new URL(site.url).host;
     const env = { GITHUB_TOKEN: "${GITHUB_TOKEN}", GITHUB_API_URL: `http://${at}` };
-    served = await startExamples({ web: { network: [at] }, github: { network: [at], env }, loan: {} });
+    return startExamples({ web: { network: [at] }, github: { network: [at], env }, loan: {} });
+  });
+  before(async () => {
     assert.equal((await apiOf(served).send("PUT", "/secrets/GITHUB_TOKEN", TOKEN)).status, 204);
   });
-  after(() => served?.close());
 
   const result = async (server: string, name: string, args: JsonObject) =>
     call(`${served.url}/mcp/${server}`, name, args);

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
 import type { JsonObject } from "../../src/lib/json.ts";
 import { apiOf } from "../support/api.ts";
-import { call, post, request, type TestBerth } from "../support/berth.ts";
+import { call, post, request, withStatus, type TestBerth } from "../support/berth.ts";
 import { certificateFile } from "../support/certificate.ts";
 import { startExamples } from "../support/examples.ts";
 import { GUESTS } from "../support/guests.ts";
@@ -53,8 +53,7 @@ describe(`the example postgres, whose code is ${guests}`, () => {
   const entry = async (fields: JsonObject): Promise<void> => {
     const { body: base } = await apiOf(berth).send("GET", "/entries/postgres");
     const changed = { ...(JSON.parse(base.files.postgres as string) as JsonObject), ...fields };
-    const { status, body } = await apiOf(berth).put("/entries/postgres", JSON.stringify(changed));
-    assert.equal(status, 200, JSON.stringify(body));
+    await withStatus(200, apiOf(berth).put("/entries/postgres", JSON.stringify(changed)));
   };
   const as = (role: string): string =>
     database.url.replace("postgres:", "postgresql:").replace("//postgres@", `//${role}@`);

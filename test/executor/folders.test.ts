@@ -182,7 +182,7 @@ describe(`the folders of a ${mode} guest`, () => {
   it("are not named in the error of a package that looks for a file next to its code", async () => {
     assert.match(
       await message("read", { name: "/bundle/data.json" }),
-      /^\/bundle\/data\.json is not there: a bundle is one file, .*; import the file in a definition/,
+      /^\/bundle\/data\.json does not exist: a bundle is a single file, .*; import the file in a definition/,
     );
   });
 

@@ -26,7 +26,7 @@ class Asker {
     this.#program = { tenant: "default", bundle: "b", code: () => Promise.resolve(""), port };
     this.#requests = new HostRequests({
       send: send ?? ((frame, bytes) => void this.sent.push({ frame: JSON.parse(frame) as unknown[], bytes })),
-      taken: () => (this.sent.some(({ bytes }) => bytes) ? this.#room.promise : undefined),
+      drained: () => (this.sent.some(({ bytes }) => bytes) ? this.#room.promise : undefined),
       spend: (ms) => (this.spentMs.push(ms), 0),
       kill: () => this.killed++,
     });

@@ -9,7 +9,7 @@ import { loadProblem } from "../../src/executor/load-problem.ts";
 import { loadBounds } from "../../src/executor/load-trials.ts";
 import { clock } from "../../src/lib/clock.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
-import { useOf } from "../../src/processes/process-tree.ts";
+import { measureCpu } from "../../src/processes/process-tree.ts";
 import { holdTimeouts } from "../support/clock.ts";
 import { lower } from "../support/lowered-limits.ts";
 import { descendants, loopBegan } from "../support/processes.ts";
@@ -48,7 +48,7 @@ describe("trying to load a program", () => {
     assert.deepEqual(await lacking, { kind: "unfinished", loadElapsedMs, lacksTime: true });
     const waiting = loaded("for (let n = 0; n < 2e9; n++); await new Promise(() => {});");
     await loopBegan();
-    await until(() => /^S+$/.test(useOf(descendants()).states), "it awaits something");
+    await until(() => /^S+$/.test(measureCpu(descendants()).states), "it awaits something");
     clock.leap(loadElapsedMs);
     assert.deepEqual(await waiting, { kind: "unfinished", loadElapsedMs });
     const problem = loadProblem({ kind: "unfinished", loadElapsedMs: 3_000 }, "x.ts");

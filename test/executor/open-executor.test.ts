@@ -85,7 +85,8 @@ describe("opening an executor", () => {
       t.after(lower({ sandboxTrialMs: 300 }));
       for (const mode of ["auto", "sandboxed"] as const) {
         await openWith(failing(1_000, short), mode, async (opening) => {
-          const message = /for now \(bwrap: Creating .*unavailable\), and has not for 300 ms: .*BERTH_GUESTS=trusted/;
+          const message =
+            /for now \(bwrap: Creating .*unavailable\), and kept failing for 300 ms: .*BERTH_GUESTS=trusted/;
           await assert.rejects(opening, { code: "sandbox_unavailable", message });
         });
       }

@@ -5,7 +5,7 @@ import { describe, it } from "node:test";
 import { GuestExecutor } from "../../src/executor/guest-executor.ts";
 import { trustedLauncher } from "../../src/executor/launcher.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
-import { folderUseOf } from "../../src/processes/folder-use.ts";
+import { measureFolder } from "../../src/processes/folder-use.ts";
 import { failureOf, programWith, shape, useRig, valueOf } from "../support/executor.ts";
 import { GUESTS } from "../support/guests.ts";
 import { temporaryFolder } from "../support/temporary-folder.ts";
@@ -87,7 +87,7 @@ describe(`the scratch folder of a ${mode} guest`, () => {
     const { reason, message } = failureOf(await rig.call(shape("fill"), {}, { program }));
     assert.match(
       `${reason}: ${message}`,
-      /os.tmpdir\(\)\) is full \(BERTH_GUEST_DISK_MB\)|memory: it put more than 8 MB into its scratch folder/,
+      /os.tmpdir\(\)\) is full \(BERTH_GUEST_DISK_MB\)|memory: it wrote more than 8 MB to its scratch folder/,
     );
     assert.equal(await rig.value(shape("again"), {}, { program }), "again");
   });
@@ -143,7 +143,7 @@ describe("the scratch folders of trusted guests", () => {
       const [first] = valueOf(await run("places")) as string[];
       assert.ok(existsSync(first!));
       const { message } = failureOf(await run("fill"));
-      assert.match(message, /more than 1 MB into its scratch folder \(BERTH_GUEST_DISK_MB\)/);
+      assert.match(message, /more than 1 MB to its scratch folder \(BERTH_GUEST_DISK_MB\)/);
       await until(() => !existsSync(first!), "its folder is removed");
       const [second] = valueOf(await run("places")) as string[];
       assert.notEqual(second, first);
@@ -171,9 +171,9 @@ describe("the scratch folders of trusted guests", () => {
   it("are not counted further than their limits", async (t) => {
     const folder = temporaryFolder(t);
     for (let n = 0; n < 50; n++) mkdirSync(join(folder, `${n}`));
-    assert.equal((await folderUseOf(folder, { files: 10, megabytes: 1 })).files, 11);
-    assert.equal((await folderUseOf(folder, { files: 100, megabytes: 1 })).files, 50);
-    assert.deepEqual(await folderUseOf(join(folder, "missing"), { files: 1, megabytes: 1 }), {
+    assert.equal((await measureFolder(folder, { files: 10, megabytes: 1 })).files, 11);
+    assert.equal((await measureFolder(folder, { files: 100, megabytes: 1 })).files, 50);
+    assert.deepEqual(await measureFolder(join(folder, "missing"), { files: 1, megabytes: 1 }), {
       files: 0,
       megabytes: 0,
     });

@@ -8,7 +8,7 @@ import type { Executor, ScriptOutcome, ScriptRun } from "../../src/executor/exec
 import type { GuestNetwork } from "../../src/executor/guest-starter.ts";
 import { openExecutor } from "../../src/executor/open-executor.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
-import { DOOR, type Asked, type SocketGrant, type Told } from "../../src/network/relay-wire.ts";
+import { SOCKET_NAME, type Asked, type SocketGrant, type Told } from "../../src/network/relay-wire.ts";
 import { giveFolder, makeTemporary } from "../../src/processes/work-folders.ts";
 import { assertNothingLeft, failureOf, networkOf, openRig, scriptRun } from "../support/executor.ts";
 import { freePort } from "../support/free-port.ts";
@@ -213,7 +213,7 @@ class FakeDoor {
 
   async open(grant: SocketGrant): Promise<void> {
     this.#grant = grant;
-    await this.#listen(DOOR, (line, tell) => {
+    await this.#listen(SOCKET_NAME, (line, tell) => {
       const asked = JSON.parse(line) as Asked;
       if ("listed" in asked) {
         const none: Told = { refused: "nothing is listed", code: "EACCES" };

@@ -9,7 +9,7 @@ import { features } from "../../src/compose/features.ts";
 import { packageRoot } from "../../src/config.ts";
 import { entryFieldList, type EntryField } from "../../src/entry/entry-fields.ts";
 import { apiOf } from "../support/api.ts";
-import { call } from "../support/berth.ts";
+import { call, withStatus } from "../support/berth.ts";
 import { temporaryFolder } from "../support/suite.ts";
 
 const run = promisify(execFile);
@@ -75,8 +75,7 @@ describe("the core without features", () => {
         const value = VALUES[type];
         assert.ok(value, `a value of the type ${type}`);
         const entry = JSON.stringify({ definition: "echo.ts", [field]: value });
-        const { status, body } = await apiOf({ url }).put("/entries/echo", entry);
-        assert.equal(status, 422);
+        const { body } = await withStatus(422, apiOf({ url }).put("/entries/echo", entry));
         assert.match(JSON.stringify(body), new RegExp(`${field}\\\\" needs the feature \\\\"${name}\\\\"`));
       }
     });

@@ -8,7 +8,7 @@ import { readingBounds } from "../../src/lib/reading-bounds.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { SECRET_BYTES } from "../../src/secrets/secret-rules.ts";
 import { apiOf } from "../support/api.ts";
-import { post, request } from "../support/berth.ts";
+import { post, request, withStatus } from "../support/berth.ts";
 import { rigFor } from "../support/mcp-host.ts";
 import { connectRaw, rawPost, type RawConnection } from "../support/raw-http.ts";
 import { contextOf } from "../support/request-context.ts";
@@ -66,8 +66,7 @@ describe("a body of the JSON API", () => {
 
   it("has at most 64 KiB if it holds only a few names", async () => {
     const wish = { can: ["call"], name: "x".repeat(65_536) };
-    const refused = await apiOf(berth).send("POST", "/tokens", wish);
-    assert.equal(refused.status, 413);
+    const refused = await withStatus(413, apiOf(berth).send("POST", "/tokens", wish));
     assert.match(refused.body.error.message, /65536 bytes; send less/);
   });
 
@@ -106,8 +105,7 @@ describe("a body of the JSON API", () => {
       if (wrong !== "{") assert.deepEqual(await long.json(), await short.json());
     }
     const files = Object.fromEntries(Array.from({ length: 10_000 }, (_, at) => [`f${at}`, ""]));
-    const many = await send(JSON.stringify({ entry: "f0", files }));
-    assert.equal(many.status, 400);
+    const many = await withStatus(400, send(JSON.stringify({ entry: "f0", files })));
     assert.match(await many.text(), /at most 256 files, not 10000/);
   });
 });
@@ -127,8 +125,7 @@ describe("a body longer than inlineBodyBytes, where that is lowered", () => {
       ["a".repeat(200), true],
       ["b".repeat(1_500), false],
     ] as const) {
-      const called = await post(`${berth.url}/mcp/own`, request("tools/call", { name: "own", arguments: { mark } }));
-      assert.equal(called.status, 200);
+      await withStatus(200, post(`${berth.url}/mcp/own`, request("tools/call", { name: "own", arguments: { mark } })));
       assert.equal(isParsedHere(`"mark":"${mark}"`), isHere, `a call, ${mark.length}`);
       const draft = { entry: "a.ts", files: { "a.ts": `// ${mark}` } };
       assert.equal((await apiOf(berth).send("POST", "/definitions/fresh/review", draft)).status, 200);
@@ -204,8 +201,7 @@ describe("bodies that are not whole", () => {
   it("a sign-in of more than 8 KiB is refused", async () => {
     const signIn = (length: number) => post(`${berth.url}/sign-in`, { token: "x".repeat(length) });
     assert.equal((await signIn(4_000)).status, 401);
-    const { status, body } = await signIn(8_192);
-    assert.equal(status, 413);
+    const { body } = await withStatus(413, signIn(8_192));
     assert.match(body.error.message, /8192 bytes/);
   });
 
@@ -277,26 +273,23 @@ describe("a long body that is no ASCII", () => {
   });
 });
 
-describe("the bodies of calls that are under way", () => {
-  it("heldBodyBytesPerTenant: further ones are refused until some are answered, and those of others are not", async (t) => {
-    const rig = await rigFor(t, {}, { heldBodyBytesPerTenant: 20_000 });
-    let goOn!: () => void;
-    const isOver = new Promise<string>((resolve) => (goOn = () => resolve("over")));
-    let begun = 0;
-    rig.host.offer("one", { tools: { wait: () => ((begun += 1), isOver) } });
-    const url = rig.url("one");
-    const call = (units: number) =>
-      post(url, request("tools/call", { name: "wait", arguments: { text: "x".repeat(units) } }));
-    const first = call(30_000);
-    await until(() => begun === 1);
-    const refused = await call(5_000);
-    assert.equal(refused.status, 429);
-    assert.equal(refused.headers.get("retry-after"), "1");
-    assert.match(JSON.stringify(refused.body), /20000 characters are in progress/);
-    const short = call(100);
-    await until(() => begun === 2);
-    goOn();
-    assert.deepEqual([(await first).status, (await short).status], [200, 200]);
-    assert.equal((await call(5_000)).status, 200);
-  });
+it("heldBodyBytesPerTenant: further ones are refused until some are answered, and those of others are not", async (t) => {
+  const rig = await rigFor(t, {}, { heldBodyBytesPerTenant: 20_000 });
+  let goOn!: () => void;
+  const isOver = new Promise<string>((resolve) => (goOn = () => resolve("over")));
+  let begun = 0;
+  rig.host.offer("one", { tools: { wait: () => ((begun += 1), isOver) } });
+  const url = rig.url("one");
+  const call = (units: number) =>
+    post(url, request("tools/call", { name: "wait", arguments: { text: "x".repeat(units) } }));
+  const first = call(30_000);
+  await until(() => begun === 1);
+  const refused = await withStatus(429, call(5_000));
+  assert.equal(refused.headers.get("retry-after"), "1");
+  assert.match(JSON.stringify(refused.body), /20000 characters are in progress/);
+  const short = call(100);
+  await until(() => begun === 2);
+  goOn();
+  assert.deepEqual([(await first).status, (await short).status], [200, 200]);
+  assert.equal((await call(5_000)).status, 200);
 });

@@ -10,7 +10,7 @@ import { clock } from "../../src/lib/clock.ts";
 import { createLog } from "../../src/lib/log.ts";
 import { startTestBerth } from "../support/berth.ts";
 import { freePort } from "../support/free-port.ts";
-import { temporaryFolder } from "../support/temporary-folder.ts";
+import { berthFor, temporaryFolder } from "../support/suite.ts";
 import { until } from "../support/until.ts";
 
 const isLinux = process.platform === "linux";
@@ -45,8 +45,7 @@ describe("the health of a service", () => {
   });
 
   it("is reported at any address, without a token", async (t) => {
-    const berth = await startTestBerth({ texts });
-    t.after(() => berth.close());
+    const berth = await berthFor(t, { texts });
     const proxied = { Host: "berth.internal", "X-Forwarded-For": "192.0.2.1" };
     for (const headers of [undefined, { Host: "10.1.2.3:7420" }, proxied]) {
       assert.deepEqual(await get(`${berth.url}/healthz`, headers), [200, { status: "ok" }]);
@@ -77,10 +76,8 @@ describe("the health of a service", () => {
 
   it("releases the port when the start fails", async (t) => {
     const config = await configFor(t);
-    await assert.rejects(
-      startBerth(config, log, () => Promise.reject(new Error("no image"))),
-      /no image/,
-    );
+    const starting = startBerth(config, log, () => Promise.reject(new Error("no image")));
+    await assert.rejects(starting, /no image/);
     await assert.rejects(fetch(`http://127.0.0.1:${config.port}/healthz`));
   });
 

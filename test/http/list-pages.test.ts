@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { namesOnPage, readListPage } from "../../src/http/list-page.ts";
 import { apiOf } from "../support/api.ts";
-import { modern } from "../support/berth.ts";
+import { modern, withStatus } from "../support/berth.ts";
 import { berthInSuite } from "../support/suite.ts";
 
 const nameOf = (index: number): string => `s${String(index).padStart(4, "0")}`;
@@ -62,8 +62,7 @@ describe("lists of a Berth with thousands of servers", () => {
     const names: string[] = [];
     let cursor = "";
     do {
-      const { status, body } = await api.send("GET", `${path}?limit=1000${cursor}`);
-      assert.equal(status, 200, JSON.stringify(body));
+      const { body } = await withStatus(200, api.send("GET", `${path}?limit=1000${cursor}`));
       names.push(...(body[list] as { name: string }[]).map(({ name }) => name));
       cursor = body.next === undefined ? "" : `&cursor=${body.next as string}`;
     } while (cursor !== "");
@@ -76,8 +75,7 @@ describe("lists of a Berth with thousands of servers", () => {
     assert.equal(new Set(entries).size, SERVERS);
     const { body } = await api.send("GET", "/entries");
     assert.equal(body.entries.length, 100, "a page, unless it is said how much of it");
-    const refused = await api.send("GET", "/servers?limit=1001");
-    assert.equal(refused.status, 400, JSON.stringify(refused.body));
+    const refused = await withStatus(400, api.send("GET", "/servers?limit=1001"));
     assert.match(refused.body.error.message, /"limit" must be a whole number from 1 to 1000/);
   });
 
@@ -87,8 +85,7 @@ describe("lists of a Berth with thousands of servers", () => {
     const made: string[] = [];
     for (const name of ["one", "two", "three", "four", "five"]) made.unshift(await make(name));
     const page = async (query: string): Promise<{ ids: string[]; next?: string }> => {
-      const { status, body } = await api.send("GET", `/tokens?limit=2${query}`);
-      assert.equal(status, 200, JSON.stringify(body));
+      const { body } = await withStatus(200, api.send("GET", `/tokens?limit=2${query}`));
       return { ids: body.tokens.map(({ id }: { id: string }) => id), next: body.next };
     };
     const seen: string[] = [];

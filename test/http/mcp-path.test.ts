@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { startAuthorizationServer } from "../support/authorization-server.ts";
-import { post, request } from "../support/berth.ts";
+import { post, request, withStatus } from "../support/berth.ts";
 import { LegacyClient } from "../support/legacy-client.ts";
 import { Ada, connectAs } from "../support/oauth-client.ts";
 import { connectRaw, rawPost } from "../support/raw-http.ts";
@@ -52,8 +52,7 @@ describe("the address of a server with one more /mcp at its end", () => {
     const short = new LegacyClient(`${berth.url}/mcp/one`, long.version);
     short.session = long.session;
     for (const client of [long, short]) {
-      const stream = await client.listen();
-      assert.equal(stream.status, 200);
+      const stream = await withStatus(200, client.listen());
       stream.close();
     }
     assert.equal(await long.end(), 204);

@@ -4,7 +4,9 @@ import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { before, describe, it } from "node:test";
 import { readConfig } from "../../src/config.ts";
-import { call, MODERN_META, post, request, startTestBerth } from "../support/berth.ts";
+import { readingBounds } from "../../src/lib/reading-bounds.ts";
+import { call, MODERN_META, post, request, startTestBerth, withStatus } from "../support/berth.ts";
+import { holdTimeouts } from "../support/clock.ts";
 import { rigFor } from "../support/mcp-host.ts";
 import { connectRaw, rawPost } from "../support/raw-http.ts";
 import { stopwatch } from "../support/stopwatch.ts";
@@ -76,24 +78,22 @@ describe("a client that does not wait for answers", () => {
   }
 });
 
-describe("a request behind a stream on one connection", () => {
-  it("is carried out when the stream has ended, so that no answer waits for it", async (t) => {
-    const rig = await rigFor(t);
-    const called: unknown[] = [];
-    rig.host.offer("server", { tools: { echo: (args) => String(called.push(args["text"])) } });
-    const url = rig.url("server");
-    const connection = await connectRaw(url);
-    const headers = { "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "subscriptions/listen" };
-    const listen = { notifications: { toolsListChanged: true }, _meta: MODERN_META };
-    const behind = request("tools/call", { name: "echo", arguments: { text: "behind" } });
-    connection.socket.write(
-      rawPost("/mcp/server", request("subscriptions/listen", listen), headers) + rawPost("/mcp/server", behind),
-    );
-    await connection.until(/acknowledged/);
-    await call(url, "echo", { text: "beside" });
-    assert.deepEqual(called, ["beside"]);
-    connection.socket.destroy();
-  });
+it("a request behind a stream on one connection is carried out when the stream has ended, so that no answer waits for it", async (t) => {
+  const rig = await rigFor(t);
+  const called: unknown[] = [];
+  rig.host.offer("server", { tools: { echo: (args) => String(called.push(args["text"])) } });
+  const url = rig.url("server");
+  const connection = await connectRaw(url);
+  const headers = { "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "subscriptions/listen" };
+  const listen = { notifications: { toolsListChanged: true }, _meta: MODERN_META };
+  const behind = request("tools/call", { name: "echo", arguments: { text: "behind" } });
+  connection.socket.write(
+    rawPost("/mcp/server", request("subscriptions/listen", listen), headers) + rawPost("/mcp/server", behind),
+  );
+  await connection.until(/acknowledged/);
+  await call(url, "echo", { text: "beside" });
+  assert.deepEqual(called, ["beside"]);
+  connection.socket.destroy();
 });
 
 describe("an answer that nobody reads", () => {
@@ -111,6 +111,7 @@ describe("an answer that nobody reads", () => {
     ["to a call", rawPost("/mcp/everyday", long, { Accept: "application/json" }), 15_000_000],
   ] as const) {
     it(`${what} is cut off after stalledMs`, async (t) => {
+      t.after(holdTimeouts(readingBounds.checkMs));
       const served: Socket[] = [];
       const note = (message: unknown): void =>
         void served.push((message as { request: IncomingMessage }).request.socket);
@@ -152,8 +153,7 @@ describe("HTTP at its edges", () => {
   it("looks through long headers once for the page of an unknown address", async () => {
     const page = async (path: string): Promise<number> => {
       const tookMs = stopwatch();
-      const response = await fetch(berth.url + path, { headers: { Accept: "text/html" } });
-      assert.equal(response.status, 404);
+      const response = await withStatus(404, fetch(berth.url + path, { headers: { Accept: "text/html" } }));
       await response.text();
       return tookMs();
     };
@@ -201,10 +201,8 @@ describe("HTTP at its edges", () => {
     const wait = (id: number): string =>
       rawPost("/mcp/everyday", request("tools/call", { name: "wait", arguments: { ms: id % 3 === 0 ? 60 : 0 } }, id));
     const text = await exchange(ids.map(wait).join(""), /"id":20,/);
-    assert.deepEqual(
-      [...text.matchAll(/"id":(\d+)/g)].map(([, id]) => Number(id)),
-      ids,
-    );
+    const answered = [...text.matchAll(/"id":(\d+)/g)].map(([, id]) => Number(id));
+    assert.deepEqual(answered, ids);
   });
 
   it("answers Expect: 100-continue, and rejects other expectations", async () => {

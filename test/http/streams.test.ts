@@ -59,15 +59,17 @@ describe("streams over HTTP", () => {
     await stream.until(/stepped 3[\s\S]*\r\n0\r\n/);
     stream.socket.destroy();
     const events = eventsOf(stream.text());
-    assert.deepEqual(
-      events.map(({ method, params, id }) => [method, (params as { progress: number } | undefined)?.progress, id]),
-      [
-        ["notifications/progress", 1, undefined],
-        ["notifications/progress", 2, undefined],
-        ["notifications/progress", 3, undefined],
-        [undefined, undefined, 1],
-      ],
-    );
+    const received = events.map(({ method, params, id }) => [
+      method,
+      (params as { progress: number } | undefined)?.progress,
+      id,
+    ]);
+    assert.deepEqual(received, [
+      ["notifications/progress", 1, undefined],
+      ["notifications/progress", 2, undefined],
+      ["notifications/progress", 3, undefined],
+      [undefined, undefined, 1],
+    ]);
     assert.deepEqual(events[0]!["params"], { progressToken: "token", progress: 1, message: "1" });
   });
 
@@ -130,10 +132,8 @@ describe("streams over HTTP", () => {
       const lines = [...stream.text().matchAll(/"(\d+) x/g)].map(([, number]) => Number(number));
       assert.equal(lines.length + dropped, chat.lines);
       // The next line that it gets follows the notice: what is dropped after the last one is told by no line.
-      assert.equal(
-        told.reduce((sum, [, count]) => sum + Number(count), 0),
-        lines.at(-1)! - lines.length,
-      );
+      const droppedEvents = told.reduce((sum, [, count]) => sum + Number(count), 0);
+      assert.equal(droppedEvents, lines.at(-1)! - lines.length);
     });
   }
 
@@ -171,44 +171,40 @@ describe("streams over HTTP", () => {
   });
 });
 
-describe("calls that wait for answers of clients that have left", () => {
-  it("take no stream of others", async (t) => {
-    const rig = await rigFor(t, {}, { openStreams: 3 });
-    const ask = { inputRequests: { q: { method: "roots/list" as const, params: {} } } };
-    rig.host.offer("one", { tools: { ask: () => ask } });
-    const url = rig.url("one");
-    for (let left = 0; left < 4; left++) {
-      const client = await LegacyClient.start(url, "2025-11-25", { roots: {} });
-      const asking = await client.call("ask");
-      assert.equal((await asking.nextMessage()).method, "roots/list");
-      asking.close();
-    }
-    const other = await LegacyClient.start(url, "2025-11-25", { roots: {} });
-    await until(async () => {
-      const listening = await other.listen();
-      listening.close();
-      return listening.status === 200;
-    });
-    const asked = await other.call("ask");
-    assert.equal((await asked.nextMessage()).method, "roots/list");
-    asked.close();
+it("calls that wait for answers of clients that have left take no stream of others", async (t) => {
+  const rig = await rigFor(t, {}, { openStreams: 3 });
+  const ask = { inputRequests: { q: { method: "roots/list" as const, params: {} } } };
+  rig.host.offer("one", { tools: { ask: () => ask } });
+  const url = rig.url("one");
+  for (let left = 0; left < 4; left++) {
+    const client = await LegacyClient.start(url, "2025-11-25", { roots: {} });
+    const asking = await client.call("ask");
+    assert.equal((await asking.nextMessage()).method, "roots/list");
+    asking.close();
+  }
+  const other = await LegacyClient.start(url, "2025-11-25", { roots: {} });
+  await until(async () => {
+    const listening = await other.listen();
+    listening.close();
+    return listening.status === 200;
   });
+  const asked = await other.call("ask");
+  assert.equal((await asked.nextMessage()).method, "roots/list");
+  asked.close();
 });
 
-describe("a client that takes nothing", () => {
-  it("is cut off after stalledMs, and its guest stops", async () => {
-    const berth = await startTestBerth({ files: [FILE], env: { BERTH_STALLED_MS: "300" } });
-    const url = `${berth.url}/mcp/streaming`;
-    const { stopped } = await state(url);
-    const stream = await open(berth.url, streamingCall("drip", { count: 100_000, ms: 0, bytes: 2_000 }));
-    await stream.until(/"progress":1,/);
-    stream.socket.pause();
-    await untilStopped(url, stopped);
-    stream.socket.resume();
-    await stream.closed;
-    assert.doesNotMatch(stream.text(), /dripped/);
-    await berth.close();
-  });
+it("a client that takes nothing is cut off after stalledMs, and its guest stops", async () => {
+  const berth = await startTestBerth({ files: [FILE], env: { BERTH_STALLED_MS: "300" } });
+  const url = `${berth.url}/mcp/streaming`;
+  const { stopped } = await state(url);
+  const stream = await open(berth.url, streamingCall("drip", { count: 100_000, ms: 0, bytes: 2_000 }));
+  await stream.until(/"progress":1,/);
+  stream.socket.pause();
+  await untilStopped(url, stopped);
+  stream.socket.resume();
+  await stream.closed;
+  assert.doesNotMatch(stream.text(), /dripped/);
+  await berth.close();
 });
 
 describe("the end of the service", () => {

@@ -322,7 +322,7 @@ describe("applying an image", () => {
     const manifest = { ...image.manifest, content: [...image.manifest.content, cid] };
     await assert.rejects(importImage(store, "evil", { ...image, manifest, content }, importing), {
       code: "image_invalid",
-      message: /cannot be kept: it is not canonical JSON/,
+      message: /cannot be stored: it is not canonical JSON/,
     });
     assert.equal(await store.tenants.find("evil"), undefined);
   });

@@ -29,8 +29,11 @@ describe("a definition by content", () => {
   });
 
   test("of several files keeps their paths, and its CID does not depend on their order", async () => {
-    const files = { "a/main.ts": 'import "./lib.ts";', "a/lib.ts": "#! not shell, only a file of a tree" };
+    const pixel = Buffer.of(0xff, 0, 0x89);
+    const lib = "#! not shell, only a file of a tree";
+    const files = { "a/main.ts": 'import "./lib.ts";', "a/lib.ts": lib, "a/pixel.png": pixel.toString("base64") };
     const packed = packDefinition("a/main.ts", files);
+    assert.ok(packed.blocks.some(({ bytes }) => pixel.equals(bytes)));
     const turned = Object.fromEntries(Object.entries(files).toReversed());
     assert.equal(packDefinition("a/main.ts", turned).cid, packed.cid);
     assert.deepEqual(await loadDefinition(reader(packed.blocks), packed.cid, "s"), {

@@ -10,7 +10,7 @@ import type { Ran } from "../support/commands.ts";
 import { changing, tool } from "../support/hosted-upstreams.ts";
 import { berthInProcess } from "../support/in-process.ts";
 import { rows } from "../support/rows.ts";
-import { temporaryFolder } from "../support/suite.ts";
+import { closeAfter, temporaryFolder } from "../support/suite.ts";
 import { everything, installed } from "../support/upstreams.ts";
 
 /** The folder in which Berth remembers the images that it made. */
@@ -191,8 +191,7 @@ async function serve(t: TestContext, { folder, out }: Sources): Promise<Berth> {
     BERTH_IMAGE_DIR: out,
     BERTH_LOG: "silent",
   });
-  const serving = await startBerth(config, createLog(config.logLevel));
-  t.after(() => serving.close());
+  const serving = closeAfter(t, await startBerth(config, createLog(config.logLevel)));
   return serving;
 }
 

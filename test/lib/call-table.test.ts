@@ -27,6 +27,7 @@ test("calls under way are found by numbers that are never given twice, however m
         assert.equal(table.size, known.size);
       }
       for (const [id, call] of known) assert.equal(table.get(id), call);
+      for (const id of [0, -1, 1.5, Number.NaN, `${lastId}`]) assert.equal(table.get(id as number), undefined);
       assert.deepEqual(new Set(table.all()), new Set(known.values()));
       table.clear();
       assert.deepEqual([table.size, table.all()], [0, []]);

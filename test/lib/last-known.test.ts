@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { BerthError } from "../../src/lib/errors.ts";
 import { LastKnown } from "../../src/lib/last-known.ts";
 import { LATE_MS, within } from "../../src/lib/within.ts";
 
@@ -26,6 +27,14 @@ describe("what a store last answered", () => {
     // Its continuation comes first.
     await new Promise(setImmediate);
     assert.equal(await known.read("key", () => new Promise(() => {})), "late");
+  });
+
+  it("is replaced by each new answer, and counts when the store fails, but for no other error", async () => {
+    const known = await knowing("old");
+    const failing = (code: "store_failed" | "secrets_unavailable") => () => Promise.reject(new BerthError(code));
+    assert.equal(await known.read("key", failing("store_failed")), "old");
+    assert.equal(await known.read("key", async () => "new"), "new");
+    await assert.rejects(known.read("key", failing("secrets_unavailable")), { code: "secrets_unavailable" });
   });
 
   for (const [why, databaseOutageMs, forget] of [

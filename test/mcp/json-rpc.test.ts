@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
-import { post, request } from "../support/berth.ts";
+import { post, request, withStatus } from "../support/berth.ts";
 import { berthInSuite } from "../support/suite.ts";
 
 describe("JSON-RPC over POST", () => {
@@ -10,8 +10,7 @@ describe("JSON-RPC over POST", () => {
 
   it("a valid request gets a response with its id (T2.1)", async () => {
     for (const id of [1, "one", 0, -7]) {
-      const { status, body } = await post(url, request("ping", undefined, id));
-      assert.equal(status, 200);
+      const { body } = await withStatus(200, post(url, request("ping", undefined, id)));
       assert.deepEqual(body, { jsonrpc: "2.0", id, result: {} });
     }
   });
@@ -19,8 +18,7 @@ describe("JSON-RPC over POST", () => {
   it("an id, and a token for progress, have 1,024 characters at most, for all that is said of it repeats them", async () => {
     const [longest, longer] = ["x".repeat(1_024), "x".repeat(1_025)];
     assert.equal((await post(url, request("ping", undefined, longest))).status, 200);
-    const refused = await post(url, request("ping", undefined, longer));
-    assert.equal(refused.status, 400);
+    const refused = await withStatus(400, post(url, request("ping", undefined, longer)));
     assert.match(refused.body.error.message, /"id" must be a string of at most 1024 characters or an integer/);
     const headers = { "Content-Type": "application/json", Accept: "application/json, text/event-stream" };
     const call = async (progressToken: string): Promise<string> => {
@@ -33,8 +31,7 @@ describe("JSON-RPC over POST", () => {
   });
 
   it("another version of JSON-RPC is an invalid request (T2.2)", async () => {
-    const { status, body } = await post(url, { jsonrpc: "1.0", id: 1, method: "ping" });
-    assert.equal(status, 400);
+    const { body } = await withStatus(400, post(url, { jsonrpc: "1.0", id: 1, method: "ping" }));
     assert.equal(body.error.code, -32600);
     assert.match(body.error.message, /jsonrpc/);
   });
@@ -46,15 +43,13 @@ describe("JSON-RPC over POST", () => {
   });
 
   it("a notification is accepted without a response (T2.4)", async () => {
-    const { status, text } = await post(url, { jsonrpc: "2.0", method: "notifications/initialized" });
-    assert.equal(status, 202);
+    const { text } = await withStatus(202, post(url, { jsonrpc: "2.0", method: "notifications/initialized" }));
     assert.equal(text, "");
   });
 
   it("a batch gets an array in the revision that has batches, and an error in others (T2.5)", async () => {
     const batch = [request("ping", undefined, 1), request("nope", undefined, 2), { jsonrpc: "2.0", method: "note" }];
-    const { status, body } = await post(url, batch, { "MCP-Protocol-Version": "2025-03-26" });
-    assert.equal(status, 200);
+    const { body } = await withStatus(200, post(url, batch, { "MCP-Protocol-Version": "2025-03-26" }));
     assert.equal(body.length, 2);
     assert.deepEqual(body[0], { jsonrpc: "2.0", id: 1, result: {} });
     assert.equal(body[1].error.code, -32601);
@@ -77,16 +72,14 @@ describe("JSON-RPC over POST", () => {
 
   it("a body that is no JSON is a parse error (T12.1)", async () => {
     for (const text of ["{", "", "nonsense", `{"jsonrpc":"2.0",}`]) {
-      const { status, body } = await post(url, text);
-      assert.equal(status, 400);
+      const { body } = await withStatus(400, post(url, text));
       assert.equal(body.error.code, -32700);
       assert.equal(body.id, null);
     }
   });
 
   it("an unknown method is -32601 with HTTP 404 (T12.2)", async () => {
-    const { status, body } = await post(url, request("tools/dance"));
-    assert.equal(status, 404);
+    const { body } = await withStatus(404, post(url, request("tools/dance")));
     assert.equal(body.error.code, -32601);
     assert.match(body.error.message, /tools\/dance/);
   });
@@ -109,8 +102,7 @@ describe("JSON-RPC over POST", () => {
   });
 
   it("no such server is 404, as JSON-RPC and with the request's id (T12.6)", async () => {
-    const { status, body } = await post(`${berth.url}/mcp/nobody`, request("ping", undefined, 9));
-    assert.equal(status, 404);
+    const { body } = await withStatus(404, post(`${berth.url}/mcp/nobody`, request("ping", undefined, 9)));
     assert.equal(body.id, 9);
     assert.match(body.error.message, /nobody/);
   });

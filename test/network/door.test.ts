@@ -8,7 +8,7 @@ import { after, afterEach, before, beforeEach, describe, it } from "node:test";
 import { clock } from "../../src/lib/clock.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { parseAllowedHost } from "../../src/network/allow-list.ts";
-import { Door } from "../../src/network/door.ts";
+import { EgressSocket } from "../../src/network/door.ts";
 import type { SocketGrant, SocketLimits, Told } from "../../src/network/relay-wire.ts";
 import { TenantSockets } from "../../src/network/tenant-sockets.ts";
 import { runs } from "../support/fast-check.ts";
@@ -24,7 +24,7 @@ describe("the egress socket of a guest", () => {
   let port: number;
   let onConnection: (socket: Socket) => void;
   const reached: Socket[] = [];
-  const opened: Door[] = [];
+  const opened: EgressSocket[] = [];
   const asking = new Set<Socket>();
 
   before(async () => {
@@ -60,7 +60,7 @@ describe("the egress socket of a guest", () => {
       return typeof host === "string" ? assert.fail(host) : host;
     });
     const tenant = options.tenant ?? new TenantSockets(limits);
-    const door = new Door({
+    const door = new EgressSocket({
       path: join(folder, `door${opened.length}`),
       grant: { tenant: "acme", server: "report", hosts, privateToo: true, privateHosts: [], ...grant },
       ...options,
@@ -141,7 +141,7 @@ describe("the egress socket of a guest", () => {
     const { told } = await reach(path, "db.internal");
     assert.ok("address" in told && told.address === "127.0.0.1");
     for (const [address, why] of [
-      ["169.254.169.254", /nobody may reach this address/],
+      ["169.254.169.254", /this address can never be reached/],
       ["fe80::1%lo", /no public address/],
     ] as const) {
       addresses = [address];

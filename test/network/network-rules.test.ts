@@ -185,40 +185,38 @@ describe("what a server may reach", () => {
   });
 });
 
-describe("what two lists allow", () => {
-  it("is the intersection of what each allows", () => {
-    const texts =
-      "* *.example.org *.a.example.org example.org a.example.org b.a.example.org 10.0.0.5 1.1.1.1 [::1] " +
-      "[2606:4700::1111] *:80 10.0.0.5:80 a.example.org:80";
-    const hosts = ["example.org", "a.example.org", "b.a.example.org", "c.b.a.example.org", "example.net"];
-    const addresses = ["10.0.0.5", "1.1.1.1", "::1", "2606:4700::1111", "8.8.8.8"];
-    const said = (list: readonly AllowedHost[]): boolean[] => {
-      const { checkHost, mayReach } = listRules(list, { privateToo: true });
-      const named = (host: string, port: number): boolean => {
-        try {
-          return (checkHost(host, port), true);
-        } catch {
-          return false;
-        }
-      };
-      return [443, 80].flatMap((port) =>
-        [
-          hosts.map((host) => named(host, port)),
-          addresses.map((address) => named(address, port) && mayReach(address, port)),
-          addresses.map((address) => mayReach(address, port)),
-        ].flat(),
-      );
+it("what two lists allow is the intersection of what each allows", () => {
+  const texts =
+    "* *.example.org *.a.example.org example.org a.example.org b.a.example.org 10.0.0.5 1.1.1.1 [::1] " +
+    "[2606:4700::1111] *:80 10.0.0.5:80 a.example.org:80";
+  const hosts = ["example.org", "a.example.org", "b.a.example.org", "c.b.a.example.org", "example.net"];
+  const addresses = ["10.0.0.5", "1.1.1.1", "::1", "2606:4700::1111", "8.8.8.8"];
+  const said = (list: readonly AllowedHost[]): boolean[] => {
+    const { checkHost, mayReach } = listRules(list, { privateToo: true });
+    const named = (host: string, port: number): boolean => {
+      try {
+        return (checkHost(host, port), true);
+      } catch {
+        return false;
+      }
     };
-    // Lists of two each: further entries of a list change nothing between the others.
-    const lists = texts.split(" ").flatMap((one, index, all) => all.slice(index).map((other) => listOf(one, other)));
-    const alone = lists.map((list) => ({ list, says: said(list) }));
-    assertProperty(
-      property(constantFrom(...alone), constantFrom(...alone), ({ list: one, says: a }, { list: other, says: b }) => {
-        const expected = a.map((each, index) => each && b[index]);
-        assert.deepEqual(said(allowedByBoth(one, other)), expected, JSON.stringify([one, other]));
-      }),
-      { numRuns: runs(400) },
+    return [443, 80].flatMap((port) =>
+      [
+        hosts.map((host) => named(host, port)),
+        addresses.map((address) => named(address, port) && mayReach(address, port)),
+        addresses.map((address) => mayReach(address, port)),
+      ].flat(),
     );
-    for (const list of lists) assert.deepEqual(allowedByBoth(list, list), list);
-  });
+  };
+  // Lists of two each: further entries of a list change nothing between the others.
+  const lists = texts.split(" ").flatMap((one, index, all) => all.slice(index).map((other) => listOf(one, other)));
+  const alone = lists.map((list) => ({ list, says: said(list) }));
+  assertProperty(
+    property(constantFrom(...alone), constantFrom(...alone), ({ list: one, says: a }, { list: other, says: b }) => {
+      const expected = a.map((each, index) => each && b[index]);
+      assert.deepEqual(said(allowedByBoth(one, other)), expected, JSON.stringify([one, other]));
+    }),
+    { numRuns: runs(400) },
+  );
+  for (const list of lists) assert.deepEqual(allowedByBoth(list, list), list);
 });

@@ -7,14 +7,14 @@ import { clock } from "../../src/lib/clock.ts";
 import type { ReadingTime } from "../../src/lib/reading-time.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { Fetches } from "../../src/network/fetches.ts";
-import { readInTurns } from "../../src/network/read-in-turns.ts";
+import { readInSlices } from "../../src/network/read-in-turns.ts";
 import { listening } from "../support/listening.ts";
 import { inOneOf, until } from "../support/until.ts";
 
 /** Reads a socket as an HTTP client does: until no more data is available. */
 function readAll(bytes: number, sliceMs: number, time?: Pick<ReadingTime, "spend">) {
   const socket = new Duplex({ read() {}, write: (_chunk, _encoding, done) => done(), highWaterMark: 2 * bytes });
-  readInTurns(socket as Socket, time as ReadingTime);
+  readInSlices(socket as Socket, time as ReadingTime);
   const seen = { slices: 0, bytes: 0, longest: 0 };
   socket.on("readable", () => {
     for (let slice: Buffer | null; (slice = socket.read() as Buffer | null) !== null;) {

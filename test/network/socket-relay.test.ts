@@ -3,7 +3,7 @@ import { connect, createServer } from "node:net";
 import { join } from "node:path";
 import { mock, test } from "node:test";
 import { defaultLimits } from "../../src/limits/limits.ts";
-import { DOOR, type SocketGrant } from "../../src/network/relay-wire.ts";
+import { SOCKET_NAME, type SocketGrant } from "../../src/network/relay-wire.ts";
 import { SocketRelay } from "../../src/network/socket-relay.ts";
 import { spawnDirectly } from "../../src/processes/spawn/spawn.ts";
 import { makeTemporary } from "../../src/processes/work-folders.ts";
@@ -19,7 +19,7 @@ test("the use of a deleted tenant is not reported, though its connections end la
     const outlet = relay.open();
     const hosts: SocketGrant["hosts"] = [{ kind: "host", name: "127.0.0.1", port }];
     await outlet.bind({ tenant, server: "report", hosts, privateToo: true, privateHosts: [] }, () => {});
-    const asking = connect(join(outlet.folder, DOOR));
+    const asking = connect(join(outlet.folder, SOCKET_NAME));
     asking.on("error", () => {}).write(`${JSON.stringify({ connect: { host: "127.0.0.1", port } })}\n`);
     const told = await new Promise((resolve) => asking.once("data", resolve));
     const { socket } = JSON.parse(String(told)) as { socket: string };

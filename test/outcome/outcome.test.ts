@@ -5,7 +5,7 @@ import { answersById, joinAnswers, refusal } from "../../src/outcome/answers.ts"
 import { contextMeta, readContextMeta } from "../../src/outcome/context.ts";
 import { ENVELOPE_UNITS_MAX, ENVELOPE_VALUES_MAX, parseEnvelope } from "../../src/outcome/envelope.ts";
 import type { AnswerType, Outcome } from "../../src/outcome/outcome.ts";
-import { defaultAnswer, elicitationOf, questionKey, readAnswer, readQuestionKey } from "../../src/outcome/question.ts";
+import { defaultAnswer, toElicitation, questionKey, readAnswer, readQuestionKey } from "../../src/outcome/question.ts";
 import { unwrapResult } from "../../src/outcome/unwrap.ts";
 import {
   array,
@@ -143,7 +143,7 @@ test("a question becomes a form, and the form's answer its answer (P4)", () => {
   const answers = oneof(boolean(), string());
   check(
     property(answerTypes, answers, (answerType, value) => {
-      const schema = elicitationOf({ id: "a", text: "?", answerType })["requestedSchema"] as JsonObject;
+      const schema = toElicitation({ id: "a", text: "?", answerType })["requestedSchema"] as JsonObject;
       const type = ((schema["properties"] as JsonObject)["answer"] as JsonObject)["type"];
       const answer = readAnswer({ action: "accept", content: { answer: value } }, { answerType });
       const isOne = typeof value === type && (answerType.type !== "select" || answerType.options.includes(`${value}`));
@@ -158,7 +158,7 @@ test("a question becomes a form, and the form's answer its answer (P4)", () => {
 
 test("a default that is no answer is not offered (P4)", () => {
   const schemaOf = (answerType: AnswerType, otherwise: unknown): unknown =>
-    elicitationOf({ id: "a", text: "?", answerType, default: otherwise as string })["requestedSchema"];
+    toElicitation({ id: "a", text: "?", answerType, default: otherwise as string })["requestedSchema"];
   assert.match(JSON.stringify(schemaOf({ type: "select", options: ["a"] }, "a")), /"default":"a"/);
   assert.doesNotMatch(JSON.stringify(schemaOf({ type: "select", options: ["a"] }, "b")), /default/);
 });
@@ -201,10 +201,10 @@ test("answers accumulate by id, the later ones over the earlier and over those o
 
 test("a default counts only where it is an answer that the question allows (P4)", () => {
   const question = { id: "a", text: "?", answerType: { type: "boolean" as const } };
-  assert.deepEqual(defaultAnswer(elicitationOf({ ...question, default: false })), {
+  assert.deepEqual(defaultAnswer(toElicitation({ ...question, default: false })), {
     action: "accept",
     content: { answer: false },
   });
-  assert.equal(defaultAnswer(elicitationOf({ ...question, default: "no" })), undefined);
-  assert.equal(defaultAnswer(elicitationOf(question)), undefined);
+  assert.equal(defaultAnswer(toElicitation({ ...question, default: "no" })), undefined);
+  assert.equal(defaultAnswer(toElicitation(question)), undefined);
 });

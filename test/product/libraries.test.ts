@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { test } from "node:test";
 
 /** The only part of `src/` that may use each library. */
@@ -29,4 +30,21 @@ test("each library is used in one place of the product (C9)", () => {
       new Set(places),
     );
   }
+});
+
+test("berth serve imports no compiler, early or late", () => {
+  const imported = new Set<string>();
+  const follow = (file: string): void => {
+    if (imported.has(file)) return;
+    imported.add(file);
+    const found = readFileSync(file, "utf8").matchAll(
+      /(?:^(?:import|export) (?!type )[^;]*?from |\b(?:import|require)\()"([^"]+)"/gm,
+    );
+    for (const [, name] of found) {
+      assert.doesNotMatch(name!, /^#?(typescript|esbuild)\b/, file);
+      if (name!.startsWith(".")) follow(join(dirname(file), name!));
+    }
+  };
+  follow("src/commands/serve.ts");
+  assert.ok(imported.has("src/host/open-host.ts") && imported.has("src/discover/compiler.ts"), [...imported].join());
 });

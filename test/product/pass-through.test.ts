@@ -12,7 +12,7 @@ import {
   startDirect,
   type ServerToCompare,
 } from "../support/pass-through.ts";
-import { berthInSuite, temporaryFolder } from "../support/suite.ts";
+import { berthInSuite, closeAfter, temporaryFolder } from "../support/suite.ts";
 import { fixtures } from "../support/upstreams.ts";
 
 const folder = temporaryFolder();
@@ -28,8 +28,7 @@ describe("a hosted server, compared with itself", () => {
   for (const [at, [name, server]] of Object.entries(all).entries()) {
     for (const revision of REVISIONS) {
       it(`${name} is deep-equal to what it is directly, in ${revision}`, async (t) => {
-        const direct = await startDirect(server, revision);
-        t.after(() => direct.close());
+        const direct = closeAfter(t, await startDirect(server, revision));
         const hosted = await openHosted(`${berth.url}/mcp/s${at}`, revision);
         await compareServer(server, revision, direct.ask, hosted, used);
       });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { apiOf } from "../support/api.ts";
-import { call, post, request } from "../support/berth.ts";
+import { call, post, request, withStatus } from "../support/berth.ts";
 import { OWN_SCHEMAS } from "../support/schema-compiler.ts";
 import { berthInSuite } from "../support/suite.ts";
 
@@ -18,8 +18,7 @@ const berth = berthInSuite({});
 
 it("a definition with schemas is saved, listed by them, and called with what they make of the arguments", async () => {
   const api = apiOf(berth);
-  const { status, body } = await api.put("/definitions/codes", CODES);
-  assert.equal(status, 201, JSON.stringify(body));
+  const { body } = await withStatus(201, api.put("/definitions/codes", CODES));
   assert.deepEqual(body.review.problems, []);
 
   const url = `${berth.url}/mcp/codes`;

@@ -7,7 +7,7 @@ import { createLog } from "../../src/lib/log.ts";
 import { call, post, request } from "../support/berth.ts";
 import { LegacyClient } from "../support/legacy-client.ts";
 import { StdioSession } from "../support/stdio-session.ts";
-import { berthFor } from "../support/suite.ts";
+import { berthFor, closeAfter } from "../support/suite.ts";
 
 /** Both compile definitions that neither knows. */
 const SLOW_MACHINE = { BERTH_COMPILE_MS: "60000" };
@@ -16,8 +16,7 @@ test("clients of another process and of berth stdio are notified of a tool that 
   const first = await berthFor(t, { files: ["test/fixtures/servers/whole.ts"], env: SLOW_MACHINE });
   const [data, image] = [join(first.folder, "data"), join(first.folder, "boot")];
   const own = { BERTH_PORT: "0", BERTH_DATA: data, BERTH_IMAGE_DIR: image, BERTH_LOG: "silent" };
-  const second = await startBerth(readConfig({ ...SLOW_MACHINE, ...own }), createLog("silent"));
-  t.after(() => second.close());
+  const second = closeAfter(t, await startBerth(readConfig({ ...SLOW_MACHINE, ...own }), createLog("silent")));
   const clients = await Promise.all(["whole", ""].map((server) => LegacyClient.start(`${second.url}/mcp/${server}`)));
   const readers = await Promise.all(clients.map((client) => client.listen()));
   t.after(() => readers.forEach((reader) => reader.close()));

@@ -113,7 +113,7 @@ test("a task survives a temporary outage of its upstream, and fails after a perm
   await far.end("SIGKILL");
   const given = await at(impatient).over(lost);
   assert.equal(given.status, "failed");
-  assert.match(given.error.message, /has said nothing about its task for 1\.5 s/);
+  assert.match(given.error.message, /has not reported on its task for 1\.5 s/);
   assert.equal((await at(near).get(kept)).status, "working");
   // It comes back, and knows that the process which ran its task is gone.
   await startFar(new URL(far.url).port);

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { before, describe, it } from "node:test";
 import { pino } from "pino";
 import { apiOf } from "../support/api.ts";
-import { call, callText, post, request } from "../support/berth.ts";
+import { call, callText, post, request, withStatus } from "../support/berth.ts";
 import { commandOf, processes } from "../support/processes.ts";
 import { berthInSuite, serverInSuite } from "../support/suite.ts";
 import { until } from "../support/until.ts";
@@ -116,8 +116,7 @@ describe("servers and their secrets", () => {
   const api = apiOf(berth);
 
   const setSecret = async (name: string, value: string): Promise<void> => {
-    const { status } = await api.send("PUT", `/secrets/${name}`, value);
-    assert.equal(status, 204);
+    await withStatus(204, api.send("PUT", `/secrets/${name}`, value));
   };
   const callTool = (server: string, tool: string, args = {}): Promise<string> =>
     callText(`${berth.url}/mcp/${server}`, tool, args);
@@ -271,8 +270,7 @@ describe("servers and their secrets", () => {
 
   it("a review of an entry that wants more gives the server nothing more", async () => {
     const entry = JSON.stringify({ upstream: upstream(), secrets: ["API_TOKEN", "OTHER_TOKEN"] });
-    const { status, body } = await api.send("POST", "/entries/hosted/review", entry);
-    assert.equal(status, 200, JSON.stringify(body));
+    await withStatus(200, api.send("POST", "/entries/hosted/review", entry));
     assert.equal(await callTool("hosted", "tell"), VALUE);
     assert.match(await failing("guest", "undeclared", { name: "OTHER_TOKEN" }), /is not given the secret/);
   });

@@ -5,16 +5,15 @@ import type { GivenToUpstream } from "../../src/host/upstreams/hosting.ts";
 import { Hosting } from "../../src/host/upstreams/hosting.ts";
 import { BerthError } from "../../src/lib/errors.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
-import { Grants } from "../../src/secrets/grants.ts";
-import type { Secrets } from "../../src/secrets/secrets.ts";
+import { Grants, type ReadableSecrets } from "../../src/secrets/grants.ts";
 import type { Upstream } from "../../src/upstream/upstream.ts";
 import { launchOf } from "../support/upstreams.ts";
 
 it("an upstream whose secret has changed never starts with its last value, though the store fails", async () => {
   const log = pino({ level: "silent" });
-  let read: Secrets["read"] = async () => "before";
-  const secrets = { list: async () => [], read: (...of: Parameters<Secrets["read"]>) => read(...of) };
-  const grants = new Grants(secrets as unknown as Secrets, log);
+  let read: ReadableSecrets["read"] = async () => "before";
+  const secrets = { list: async () => [], read: (...of: Parameters<ReadableSecrets["read"]>) => read(...of) };
+  const grants = new Grants(secrets, log);
   let given: GivenToUpstream | undefined;
   let renewals = 0;
   const hosting = new Hosting({

@@ -4,9 +4,8 @@ import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node
 import { join } from "node:path";
 import { after, describe, it } from "node:test";
 import Database from "#better-sqlite3";
-import { openKeyRing } from "../../src/secrets/key-ring.ts";
-import { keyOf } from "../../src/secrets/sealing.ts";
-import { openSecrets } from "../../src/secrets/secrets.ts";
+import { openSecrets } from "../../src/features/secrets/secrets.ts";
+import { keyOf, openKeyRing } from "../../src/secrets/key-ring.ts";
 import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
 import { rows } from "../support/rows.ts";
 import { bytesIn, secretFolders } from "../support/secret-folders.ts";

@@ -10,7 +10,7 @@ import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { SCHEMA_VERSION } from "../../src/store/sqlite/upgrade.ts";
 import { verifyDatabase } from "../../src/store/sqlite/verify-database.ts";
 import { apiOf, type Api } from "../support/api.ts";
-import { berth } from "../support/commands.ts";
+import { berth, exits } from "../support/commands.ts";
 import { runs } from "../support/fast-check.ts";
 import { ServeProcess } from "../support/serve-process.ts";
 import { AMPLE, execute, readVariable, setVariable, testFolders, withStore } from "../support/store.ts";
@@ -111,7 +111,7 @@ describe("a backup", () => {
     const target = newFolder();
     const file = join(target, "copy.sqlite");
     await assert.rejects(backupStore({ dataDir, file }), (error: Error) => {
-      assert.match(error.message, /the store is probably damaged, too/);
+      assert.match(error.message, /and probably the store as well/);
       assert.ok(error.message.includes(`the bytes of ${cid} do not match it`));
       return true;
     });
@@ -196,7 +196,7 @@ describe("a backup that is restored", () => {
       prepare(file);
       const number = rewriteAudit(file);
       const place = `link ${number} of the tenant default`;
-      const message = new RegExp(`its audit log does not fit at ${place}: its contents are not those`);
+      const message = new RegExp(`its audit log is invalid at ${place}: its contents do not match`);
       await assert.rejects(restoreStore({ dataDir, file }), { message });
     }
     assert.equal(await readVariable(dataDir), "stays");
@@ -215,8 +215,7 @@ describe("a backup that is restored", () => {
     const whole = await berth(["restore", file, "--data", newFolder()]);
     assert.doesNotMatch(whole.stderr, /checksum/);
     removeChecksum(file);
-    const { code, stderr } = await berth(["restore", file, "--data", dataDir]);
-    assert.equal(code, 0, stderr);
+    const { stderr } = await exits(0, berth(["restore", file, "--data", dataDir]));
     assert.match(stderr, /copy\.sqlite has no checksum.*: names, tokens, secrets, and state were not verified/);
   });
 
@@ -224,13 +223,12 @@ describe("a backup that is restored", () => {
     const { dataDir, file: good } = await backedUp("before");
     const number = rewriteAudit(join(dataDir, DATABASE_FILE));
     const target = newFolder();
-    const { code, stderr } = await berth(["backup", join(target, "copy"), "--data", dataDir]);
-    assert.equal(code, 2);
-    assert.match(stderr, new RegExp(`its audit log does not fit at link ${number} of the tenant default: `));
+    const { stderr } = await exits(2, berth(["backup", join(target, "copy"), "--data", dataDir]));
+    assert.match(stderr, new RegExp(`its audit log is invalid at link ${number} of the tenant default: `));
     assert.match(stderr, /restore an earlier backup, or stop Berth and copy its data folder/);
     assert.deepEqual(readdirSync(target), []);
     const { damage } = await restoreStore({ dataDir, file: good });
-    assert.match(damage ?? "", /its audit log does not fit/);
+    assert.match(damage ?? "", /its audit log is invalid/);
     assert.equal(await readVariable(dataDir), "before");
   });
 });
@@ -258,7 +256,7 @@ describe("a restore", () => {
     execute(file, "CREATE TRIGGER quiet AFTER INSERT ON audit BEGIN UPDATE audit SET body = NULL; END");
     execute(file, "ALTER TABLE content RENAME TO hidden");
     execute(file, "CREATE VIEW content AS SELECT cid, bytes FROM hidden");
-    const message = /it has the trigger "quiet", which Berth did not make/;
+    const message = /it contains the trigger "quiet", which Berth did not create/;
     await assert.rejects(restoreStore({ dataDir, file }), { message });
     assert.equal(await readVariable(dataDir), "before");
   });
@@ -269,8 +267,8 @@ describe("a restore", () => {
     const spoil: Record<string, (file: string) => void> = {
       "do not match it": (file) => execute(file, `UPDATE content SET bytes = x'00' WHERE cid = '${cid}'`),
       "refers to a missing row": (file) => execute(file, "PRAGMA foreign_keys = OFF; DELETE FROM content"),
-      "it is not a database of Berth": (file) => execute(file, "PRAGMA user_version = 0"),
-      "which a newer Berth wrote": (file) => execute(file, `PRAGMA user_version = ${SCHEMA_VERSION + 1}`),
+      "it is not a Berth database": (file) => execute(file, "PRAGMA user_version = 0"),
+      "of a newer Berth": (file) => execute(file, `PRAGMA user_version = ${SCHEMA_VERSION + 1}`),
       "it is not a database: file is not a database": (file) => writeFileSync(file, "x".repeat(10_000)),
       malformed: (file) => truncateSync(file, 8192),
     };
@@ -311,8 +309,7 @@ describe("a restore", () => {
           join(dataDir, DATABASE_FILE),
           `UPDATE content SET bytes = x'00' WHERE cid = '${rawBlock("after").cid}'`,
         );
-      const { code, stderr } = await berth(["restore", file, "--data", dataDir]);
-      assert.equal(code, 0, stderr);
+      const { stderr } = await exits(0, berth(["restore", file, "--data", dataDir]));
       assert.match(stderr, kept);
       await until(async () => (await servedMotto(api)) === "before", "the restored store is served");
       assert.equal(await status(() => api.send("GET", "/variables/later")), 404);
@@ -345,8 +342,7 @@ describe("a restore", () => {
     const secret = { name: "A", keyId: "00aa", sealed: Buffer.from("sealed"), by: "test" };
     await withStore(dataDir, (store) => store.putSecret("default", secret));
     await backupStore({ dataDir, file });
-    const { code, stderr } = await berth(["restore", file, "--data", newFolder()]);
-    assert.equal(code, 1);
+    const { stderr } = await exits(1, berth(["restore", file, "--data", newFolder()]));
     assert.match(stderr, /sealed with the key 00aa, which is not in .*secret\.key: put it there/);
   });
 });

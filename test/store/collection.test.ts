@@ -3,30 +3,22 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { describe, test, type TestContext } from "node:test";
-import { setImmediate } from "node:timers/promises";
+import { test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { pino } from "pino";
-import { collectRegularly } from "../../src/compose/collecting.ts";
 import { jsonBlock, rawBlock } from "../../src/lib/cid.ts";
-import { clock } from "../../src/lib/clock.ts";
-import { defaultLimits } from "../../src/limits/limits.ts";
 import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { openThreadedStore } from "../../src/store/sqlite/threaded-store.ts";
 import { verifyDatabase } from "../../src/store/sqlite/verify-database.ts";
-import type { Store } from "../../src/store/store.ts";
-import { lower } from "../support/lowered-limits.ts";
-import { testFolders, withStore, setVariable, execute } from "../support/store.ts";
+import { testFolders, withStore, setVariable } from "../support/store.ts";
 import { turnsIn } from "../support/turns-in.ts";
-import { until } from "../support/until.ts";
 
 const newFolder = testFolders("collection");
 
 const AT_ONCE = { tenants: [{ tenant: "default", historyMs: 0 }], graceMs: 0 };
 const processFile = fileURLToPath(new URL("../support/collecting-process.js", import.meta.url));
 
-test("a collection that is killed wherever it is loses nothing, and the next one goes on", async () => {
+test("a collection that is killed wherever it is loses nothing, and the next one continues it", async () => {
   const dataDir = newFolder();
   const store = await openSqliteStore({ dataDir });
   const saved = [];
@@ -146,60 +138,4 @@ test("results of unknown sources stay, and those of releases are known", async (
   assert.equal(await store.derived(`release-compiler:${gone.cid}`), undefined);
   assert.ok(await store.derived("compiled before"));
   await store.close();
-});
-
-describe("regular collections", () => {
-  let lease = { node: "one", fence: 1 };
-  const cluster = { id: "one", lease: async () => lease };
-  const start = (t: TestContext, store: Store, log = pino({ level: "silent" })): void => {
-    t.after(lower({ collectGraceMs: 0 }));
-    t.after(collectRegularly(store, cluster, defaultLimits, log));
-  };
-  const isCollected = (store: Store, text: string, tenant = "default"): Promise<boolean> =>
-    store.content(tenant, rawBlock(text).cid).then((bytes) => bytes === undefined);
-
-  test("are made by one of several nodes, by another one when it has ended, and logged", (t) =>
-    withStore(newFolder(), async (store) => {
-      const lines: { freed?: { content: { count: number } } }[] = [];
-      start(t, store, pino({ level: "info" }, { write: (line: string) => void lines.push(JSON.parse(line)) }));
-      await store.change("default", { by: "test", put: [rawBlock("one")] });
-      const asked = t.mock.method(cluster, "lease");
-      lease = { node: "other", fence: 1 };
-      for (const times of [1, 2]) {
-        clock.leap(defaultLimits.collectIntervalMs);
-        assert.equal(asked.mock.callCount(), times);
-        await asked.mock.calls[times - 1]!.result;
-        await setImmediate();
-      }
-      assert.equal(await isCollected(store, "one"), false);
-      lease = { node: "one", fence: 2 };
-      for (const text of ["one", "two"]) {
-        await store.change("default", { by: "test", put: [rawBlock(text)] });
-        clock.leap(defaultLimits.collectIntervalMs);
-        await until(() => isCollected(store, text));
-        await until(() => lines.length === (text === "one" ? 1 : 2));
-      }
-      const counts = lines.map(({ freed }) => freed?.content.count);
-      assert.deepEqual(counts, [1, 1]);
-    }));
-
-  test("keep the history of each tenant for as long as its own limit says", async (t) => {
-    const dataDir = newFolder();
-    await withStore(dataDir, async (store) => {
-      await store.tenants.create("acme", { by: "test", limits: { historyDays: 1 } });
-      for (const text of ["one", "two"])
-        for (const tenant of ["default", "acme"]) await store.change(tenant, setVariable(text, "n"));
-      const twoDaysAgo = `changed_at - ${2 * 86_400_000}`;
-      execute(
-        join(dataDir, DATABASE_FILE),
-        `UPDATE name_change SET changed_at = ${twoDaysAgo} WHERE kind = 'variable'`,
-      );
-      start(t, store);
-      clock.leap(defaultLimits.collectIntervalMs);
-      await until(() => isCollected(store, "one", "acme"));
-      assert.equal(await isCollected(store, "one"), false);
-      assert.equal((await store.history("default", "variable", "n")).length, 2);
-      assert.equal((await store.history("acme", "variable", "n")).length, 1);
-    });
-  });
 });

@@ -23,9 +23,10 @@ import { stampLog } from "../../src/store/sqlite/store-files.ts";
 import { verifyDatabase } from "../../src/store/sqlite/verify-database.ts";
 import { apiOf } from "../support/api.ts";
 import { call } from "../support/berth.ts";
-import { berth } from "../support/commands.ts";
+import { berth, exits } from "../support/commands.ts";
 import { ServeProcess } from "../support/serve-process.ts";
 import { testFolders, setVariable, withStore, execute, collectMessages } from "../support/store.ts";
+import { closeAfter } from "../support/temporary-folder.ts";
 import { until } from "../support/until.ts";
 
 const MB = 1024 * 1024;
@@ -128,8 +129,7 @@ describe("a disk that is full", () => {
   it("is the reported cause when no log can be begun", (t) => {
     const disk = smallDisk(t, 8);
     if (disk === undefined) return;
-    const database = new Database(join(disk, "some.sqlite"));
-    t.after(() => database.close());
+    const database = closeAfter(t, new Database(join(disk, "some.sqlite")));
     database.pragma("journal_mode = WAL");
     database.exec("CREATE TABLE some (thing)");
     database.pragma("wal_checkpoint(TRUNCATE)");
@@ -140,8 +140,7 @@ describe("a disk that is full", () => {
   it("is not filled by the log alone, which is truncated", async (t) => {
     const disk = smallDisk(t, 8);
     if (disk === undefined) return;
-    const store = await openSqliteStore({ dataDir: join(disk, "data") });
-    t.after(() => store.close());
+    const store = closeAfter(t, await openSqliteStore({ dataDir: join(disk, "data") }));
     // Each write replaces some pages: a log that is moved only at 16 MiB would have filled the disk.
     let bytes = 0;
     for (let number = 0; bytes < 24 * MB; number++) {
@@ -154,8 +153,7 @@ describe("a disk that is full", () => {
   it("recovers when a long read has ended during which the log filled it", async (t) => {
     const disk = smallDisk(t, 8);
     if (disk === undefined) return;
-    const store = await openSqliteStore({ dataDir: join(disk, "data") });
-    t.after(() => store.close());
+    const store = closeAfter(t, await openSqliteStore({ dataDir: join(disk, "data") }));
     await store.change("default", change());
     const reader = new Database(join(disk, "data", DATABASE_FILE), { readonly: true });
     reader.exec("BEGIN");
@@ -182,25 +180,21 @@ describe("a disk that is full", () => {
     });
     const free = fill(disk);
 
-    const started = await berth(["serve", "--port", "0", "--data", dataDir]);
-    assert.equal(started.code, 2);
+    const started = await exits(2, berth(["serve", "--port", "0", "--data", dataDir]));
     assert.match(
       started.stderr,
       new RegExp(`the data folder ${dataDir} cannot be used: its disk is full; free some space`),
     );
     const file = join(elsewhere, "backup.sqlite");
-    const backedUp = await berth(["backup", file, "--data", dataDir]);
-    assert.equal(backedUp.code, 0, backedUp.stderr);
+    await exits(0, berth(["backup", file, "--data", dataDir]));
     assert.deepEqual(verifyDatabase(file).problems, []);
-    const here = await berth(["backup", join(disk, "copy.sqlite"), "--data", dataDir]);
-    assert.equal(here.code, 2);
+    const here = await exits(2, berth(["backup", join(disk, "copy.sqlite"), "--data", dataDir]));
     assert.match(here.stderr, /its disk is full; free some space, or write it to another folder/);
 
-    const restored = await berth(["restore", file, "--data", dataDir]);
-    assert.equal(restored.code, 2);
+    const restored = await exits(2, berth(["restore", file, "--data", dataDir]));
     assert.match(
       restored.stderr,
-      /data: its disk has 0\.0 MiB left, and the restored store takes 1\.\d MiB; free some space, or name another folder \(--data, BERTH_DATA\)/,
+      /data: its disk has 0\.0 MiB left, but the restored store needs 1\.\d MiB; free some space, or name another folder \(--data, BERTH_DATA\)/,
     );
     const left = readdirSync(dataDir).filter((name) => !/^berth\.sqlite(-wal|-shm)?$/.test(name));
     assert.deepEqual(left, [], "nothing is left of it");
@@ -228,7 +222,7 @@ describe("a disk that is too small for what is restored", () => {
     };
     for (const bytes of [MB, needed - 64 * 1024]) {
       const free = leave(bytes);
-      const message = /data: its disk has \d\.\d MiB left, and the restored store takes 3\.\d MiB; free some space/;
+      const message = /data: its disk has \d\.\d MiB left, but the restored store needs 3\.\d MiB; free some space/;
       await assert.rejects(restoreStore({ dataDir, file }), { message });
       assert.deepEqual(readdirSync(dataDir), before);
       free();
@@ -275,8 +269,7 @@ describe("a data folder that cannot be written", () => {
     const dataDir = join(disk, "data");
     await withStore(dataDir, (store) => store.change("default", change()));
     assert.equal(spawnSync("mount", ["-o", "remount,ro", disk]).status, 0);
-    const started = await berth(["serve", "--port", "0", "--data", dataDir]);
-    assert.equal(started.code, 2);
+    const started = await exits(2, berth(["serve", "--port", "0", "--data", dataDir]));
     assert.match(
       started.stderr,
       new RegExp(`the data folder ${dataDir} cannot be used: its disk is read-only; mount it`),
@@ -299,8 +292,8 @@ describe("a data folder that cannot be written", () => {
     const { code, stderr } = await berth(["serve", "--port", "0", "--data", dataDir], isRoot ? { uid: 65_534 } : {});
     chmodSync(dataDir, 0o700);
     assert.equal(code, 2, stderr);
-    if (isRoot) assert.match(stderr, / belongs to the user 0, and Berth runs as 65534; give it to the user of Berth/);
-    else assert.match(stderr, /Berth may not read and write it; give it to the user of Berth/);
+    if (isRoot) assert.match(stderr, / belongs to user 0, but Berth runs as 65534; make Berth's user its owner/);
+    else assert.match(stderr, /Berth may not read and write it; make Berth's user its owner/);
   });
 
   it("is reported by a backup when a file in it cannot be read", async () => {
@@ -319,7 +312,7 @@ describe("a data folder that cannot be written", () => {
     closeSync(openSync(file, "w"));
     for (const dataDir of [file, join(file, "below")]) {
       await assert.rejects(openSqliteStore({ dataDir }), {
-        message: /it is a file, or lies below one; name another/,
+        message: /it is a file, or inside of one; name another/,
       });
     }
     for (const damage of [
@@ -341,8 +334,7 @@ describe("a process that can open no more files", () => {
   it("does not take that for a failing disk, and moves the log again once it may", async (t) => {
     const { messages, log } = collectMessages();
     const dataDir = newFolder();
-    const store = await openSqliteStore({ dataDir, logBytes: 256 * 1024, log });
-    t.after(() => store.close());
+    const store = closeAfter(t, await openSqliteStore({ dataDir, logBytes: 256 * 1024, log }));
     const limit = spawnSync("prlimit", ["--pid", String(process.pid), "--nofile=512:"]);
     assert.equal(limit.status, 0, String(limit.stderr));
     const held: number[] = [];

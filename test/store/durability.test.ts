@@ -7,10 +7,11 @@ import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { ChangedName } from "../../src/store/store.ts";
 import { apiOf } from "../support/api.ts";
-import { call, startTestBerth } from "../support/berth.ts";
+import { call } from "../support/berth.ts";
 import { onFlush } from "../support/flush.ts";
 import { storeFaults } from "../support/store-faults.ts";
 import { testFolders, collectMessages, setVariable, AMPLE } from "../support/store.ts";
+import { berthFor, closeAfter } from "../support/suite.ts";
 import { until } from "../support/until.ts";
 
 const newFolder = testFolders("durability");
@@ -18,8 +19,7 @@ const newFolder = testFolders("durability");
 describe("a change", () => {
   it("is acknowledged after a flush that began after it, which changes share", async (t) => {
     const dataDir = newFolder();
-    const store = await openSqliteStore({ dataDir });
-    t.after(() => store.close());
+    const store = closeAfter(t, await openSqliteStore({ dataDir }));
     const begun: (() => void)[] = [];
     onFlush(t, async (file, flush) => {
       assert.equal(file, join(dataDir, `${DATABASE_FILE}-wal`));
@@ -49,8 +49,7 @@ describe("a change", () => {
 describe("a disk that fails when it is flushed", () => {
   it("leaves changes that may be lost, which are reported, and no others until they are written again", async (t) => {
     const { messages, log } = collectMessages();
-    const store = await openSqliteStore({ dataDir: newFolder(), log });
-    t.after(() => store.close());
+    const store = closeAfter(t, await openSqliteStore({ dataDir: newFolder(), log }));
     const told: ChangedName[] = [];
     t.after(store.onChange((changed) => told.push(...changed)));
     let isFailing = true;
@@ -90,17 +89,15 @@ describe("a disk that fails when it is flushed", () => {
     );
     await store.change("default", setVariable("two"));
     assert.deepEqual(messages, [
-      "the disk failed: a power cut may undo recent writes, which are written again",
-      "what was written to the store is on the disk",
+      "the disk failed: recent writes are being repeated, and a power cut may undo them",
+      "all writes to the store are on disk",
     ]);
   });
 
   it("makes Berth unready until it works again, and Berth serves the current state", async (t) => {
     const faults = storeFaults(t);
-    const berth = await startTestBerth({ texts: { "echo.ts": "export const one = () => 1;" } });
-    t.after(() => berth.close());
-    const other = new Database(join(berth.folder, "data", DATABASE_FILE));
-    t.after(() => other.close());
+    const berth = await berthFor(t, { texts: { "echo.ts": "export const one = () => 1;" } });
+    const other = closeAfter(t, new Database(join(berth.folder, "data", DATABASE_FILE)));
     const api = apiOf(berth);
     const isReady = async (): Promise<boolean> => (await fetch(`${berth.url}/readyz`)).ok;
     await call(`${berth.url}/mcp/echo`, "one");

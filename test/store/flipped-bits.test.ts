@@ -11,7 +11,7 @@ import { logOptions } from "../../src/lib/log.ts";
 import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { apiOf, type Api } from "../support/api.ts";
-import { call, post, request, startTestBerth } from "../support/berth.ts";
+import { call, post, request, startTestBerth, withStatus } from "../support/berth.ts";
 import { rows } from "../support/rows.ts";
 import { testFolders } from "../support/store.ts";
 import { addTenant } from "../support/tenants.ts";
@@ -92,8 +92,7 @@ function text(database: Database.Database, cid: string): string {
 const DAMAGED_TEXT = /Stored bytes do not match their CID: \w+; save it again, .*<textarea/s;
 
 async function shown(url: string): Promise<string> {
-  const response = await fetch(url, { headers: { accept: "text/html" } });
-  assert.equal(response.status, 200);
+  const response = await withStatus(200, fetch(url, { headers: { accept: "text/html" } }));
   return response.text();
 }
 
@@ -183,8 +182,7 @@ describe("flipped bits", () => {
       assert.match(await shown(`${url}/variables/mcps`), DAMAGED_TEXT);
       assert.equal((await api.send("GET", "/variables/mcps")).status, 500);
       assert.equal((await api.send("GET", "/definitions/named/history")).status, 200);
-      const saved = await api.send("PUT", "/variables/mcps", mcps, { "If-Match": "*" });
-      assert.equal(saved.status, 200, JSON.stringify(saved.body));
+      await withStatus(200, api.send("PUT", "/variables/mcps", mcps, { "If-Match": "*" }));
       assert.deepEqual([await says("one"), await says("two"), await says("named")], ["one", "two", "named 2"]);
     });
   });
@@ -198,10 +196,8 @@ describe("flipped bits", () => {
       for (const path of ["/definitions/one", "/definitions/named", "/variables/mcps", "/entries/one"]) {
         const { status, body } = await api.send("GET", `${path}/history`);
         assert.equal(status, 200, path);
-        assert.ok(
-          body.versions.every(({ cid }: { cid: unknown }) => cid !== null),
-          "no version is taken for a deletion",
-        );
+        const arePresent = body.versions.every(({ cid }: { cid: unknown }) => cid !== null);
+        assert.ok(arePresent, "no version is taken for a deletion");
       }
     });
   });
@@ -308,8 +304,7 @@ describe("flipped bits", () => {
       assert.match(await (await fetch(`${url}/mcp`, { headers: { Accept: "text/html" } })).text(), /is damaged/);
       assert.equal(lines.filter((line) => line.includes("The stored list of withdrawn")).length, 1);
 
-      const restored = await api.send("POST", `/servers/kept/releases/${second}/restore`);
-      assert.equal(restored.status, 503, JSON.stringify(restored.body));
+      await withStatus(503, api.send("POST", `/servers/kept/releases/${second}/restore`));
       const again = await api.put("/definitions/kept", `${SAY}"kept 2";`);
       assert.equal(again.status, 422, JSON.stringify(again.body));
       assert.match(JSON.stringify(again.body), /is damaged .*reinstate or withdraw one of them/);
@@ -373,8 +368,7 @@ describe("flipped bits", () => {
       const [damaged, other] = body.tokens.toSorted((a: { id: string }, b: { id: string }) => (a.id < b.id ? -1 : 1));
       assert.deepEqual([damaged.can, other.can], [[], ["call"]]);
       assert.match(damaged.name, /damaged: revoke it and create another/);
-      const refused = await fetch(`${url}/t/acme/api/servers`);
-      assert.equal(refused.status, 503);
+      const refused = await withStatus(503, fetch(`${url}/t/acme/api/servers`));
       assert.match(await refused.text(), /the stored limits of the tenant .*acme.* are damaged/);
       assert.match(lines.join(""), /set them again, or restore a backup/);
     });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
-import { entryOf, SERVICE } from "../../src/audit/audit-entry.ts";
+import { auditEntry, SERVICE } from "../../src/audit/audit-entry.ts";
 import { verifyLog } from "../../src/audit/verify.ts";
 import { cidsIn, rawBlock } from "../../src/lib/cid.ts";
 import { openPostgresStore } from "../../src/store/postgres/postgres-store.ts";
@@ -12,6 +12,7 @@ import { rows } from "../support/rows.ts";
 import { threadMs } from "../support/stopwatch.ts";
 import { storeDatabases, storesInSuite } from "../support/store-databases.ts";
 import { AMPLE } from "../support/store.ts";
+import { closeAfter } from "../support/temporary-folder.ts";
 import { until } from "../support/until.ts";
 
 /** Several nodes at once in one database. */
@@ -19,8 +20,7 @@ import { until } from "../support/until.ts";
 const { fresh } = storesInSuite();
 
 async function open(t: TestContext, database: string): Promise<Store & SecretStore> {
-  const store = await openPostgresStore({ database });
-  t.after(() => store.close());
+  const store = closeAfter(t, await openPostgresStore({ database }));
   return store;
 }
 
@@ -36,7 +36,7 @@ test("links and anchors of several nodes that write at once are whole at each mo
     return moments;
   })();
   const tenants = [SERVICE, "acme", "other", "third"];
-  const notes = (turn: number) => tenants.map((tenant) => entryOf(tenant, "login", { turn }));
+  const notes = (turn: number) => tenants.map((tenant) => auditEntry(tenant, "login", { turn }));
   await Promise.all(
     stores.flatMap(({ audit }, index) => [
       ...Array.from({ length: 4 }, async () => {
@@ -71,10 +71,8 @@ test("retention of several nodes at once removes as much as that of one, while o
   const kept = (await gathered(stores[0]!.audit.all())).filter(({ kind, body }) => kind === "call" && body !== null);
   assert.ok(kept.length >= 44 && kept.length <= 50, `${kept.length}`);
   const [counted] = await queryAt(url, "SELECT call_bytes FROM audit_chain WHERE tenant = 'acme'");
-  assert.equal(
-    Number(counted!["call_bytes"]),
-    kept.reduce((sum, { bytes }) => sum + bytes, 0),
-  );
+  const bytes = kept.reduce((sum, { bytes }) => sum + bytes, 0);
+  assert.equal(Number(counted!["call_bytes"]), bytes);
   assert.equal((await verifyLog(stores[1]!.audit)).fault, undefined);
 });
 
@@ -89,12 +87,12 @@ test("an append whose end is unknown is made once when it is tried again", async
     });
     t.after(() => way.close());
     const store = await open(t, way.url);
-    const entries = [entryOf("acme", "login", { n: 1 }), entryOf("other", "login", { n: 1 })];
-    await store.audit.append([entryOf("acme", "login", { n: 0 })]);
+    const entries = [auditEntry("acme", "login", { n: 1 }), auditEntry("other", "login", { n: 1 })];
+    await store.audit.append([auditEntry("acme", "login", { n: 0 })]);
     isArmed = true;
     await assert.rejects(store.audit.append(entries), { code: "store_uncertain" });
     assert.equal((await gathered(store.audit.all())).length, fate === "lost" ? 1 : 3);
-    await store.audit.append([entryOf("acme", "login", { n: 2 })]);
+    await store.audit.append([auditEntry("acme", "login", { n: 2 })]);
     await store.audit.append(entries);
     const links = await gathered(store.audit.all());
     assert.deepEqual(links.map(({ tenant }) => tenant).toSorted(), ["acme", "acme", "acme", "other"], fate);
@@ -155,7 +153,7 @@ test("an import that is under way is left alone by others, and what an ended pro
   const silent = await bring(one, "late");
   await queryAt(url, "UPDATE staging SET expires_at = 0");
   await other.collect({ tenants: [], graceMs: 0 });
-  await assert.rejects(silent.publish("late", settings), { code: "store_failed", message: /stood still/ });
+  await assert.rejects(silent.publish("late", settings), { code: "store_failed", message: /stalled/ });
   await silent.close();
   assert.equal(await other.tenants.find("late"), undefined);
   for (const table of ["tenant_content", "server_data", "name_change"])
@@ -203,7 +201,7 @@ test("a collection searches hostile content while other work goes on, and ends w
   await store.collect(order);
   const own = threadMs() - before;
   assert.ok(own < ofTwo, `${own} ms, and searching two of six takes ${ofTwo}`);
-  const ended = assert.rejects(store.collect(order), { code: "store_failed", message: /the next one goes on/ });
+  const ended = assert.rejects(store.collect(order), { code: "store_failed", message: /the next one continues it/ });
   await store.close();
   await ended;
   const again = await open(t, url);
@@ -249,8 +247,7 @@ test("a node whose sign of life is under way when its time ends keeps what it al
 });
 
 test("what one node alone does, and a head of the audit log that was told, outlive a crash of the database", async (t) => {
-  const own = await startPostgres({ settings: { wal_writer_delay: "10s" } });
-  t.after(() => own.close());
+  const own = closeAfter(t, await startPostgres({ settings: { wal_writer_delay: "10s" } }));
   const url = await (await storeDatabases(own))();
   const store = await open(t, url);
   await store.nodes.beat({ id: "a", facts: "{}" }, 600_000);
@@ -259,7 +256,7 @@ test("what one node alone does, and a head of the audit log that was told, outli
   await own.startAgain();
   await until(async () => (await store.latestChange().catch(() => undefined)) !== undefined);
   assert.deepEqual(await store.nodes.leased("upstream/x"), held);
-  await store.audit.append([entryOf("acme", "login", {})]);
+  await store.audit.append([auditEntry("acme", "login", {})]);
   const head = await store.audit.anchor({ now: true });
   await own.stop("crash");
   await own.startAgain();

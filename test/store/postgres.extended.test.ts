@@ -7,13 +7,14 @@ import { pino } from "pino";
 import { rawBlock } from "../../src/lib/cid.ts";
 import { BerthError } from "../../src/lib/errors.ts";
 import { logOptions, type Log } from "../../src/lib/log.ts";
-import { isOpenToListeners, lock, lockOf, PostgresDatabase } from "../../src/store/postgres/database.ts";
+import { isUnencrypted, lock, lockStatement, PostgresDatabase } from "../../src/store/postgres/database.ts";
 import { openPostgresStore, type PostgresStoreOptions } from "../../src/store/postgres/postgres-store.ts";
 import type { ChangedName, SecretStore, Store } from "../../src/store/store.ts";
 import { openWay } from "../support/postgres-way.ts";
 import { queryAt, runOn } from "../support/postgres.ts";
 import { storesInSuite } from "../support/store-databases.ts";
 import { storeContract } from "../support/store.contract.ts";
+import { closeAfter } from "../support/temporary-folder.ts";
 import { longestTurnMs } from "../support/turns-in.ts";
 import { takesLessThan, until } from "../support/until.ts";
 
@@ -34,8 +35,7 @@ async function open(
   database: string,
   options: Partial<PostgresStoreOptions> = {},
 ): Promise<Store & SecretStore> {
-  const store = await openPostgresStore({ database, ...options });
-  t.after(() => store.close());
+  const store = closeAfter(t, await openPostgresStore({ database, ...options }));
   return store;
 }
 
@@ -71,7 +71,7 @@ test("a database that cannot keep every text is refused, and one whose user may 
   await postgres.query("CREATE ROLE guest LOGIN");
   await postgres.query("CREATE DATABASE theirs");
   await queryAt(urlOf("theirs"), "REVOKE CREATE ON SCHEMA public FROM public");
-  const rights = /may not do what Berth needs: make it the owner/;
+  const rights = /lacks privileges: make it the owner/;
   await assert.rejects(openPostgresStore({ database: urlOf("theirs", "guest") }), {
     code: "store_failed",
     message: rights,
@@ -104,8 +104,7 @@ test("transactions see what others have left to them, whatever the database has 
 
 test("while the database is out of reach everything fails, and all is well once it is back", async (t) => {
   const url = await fresh();
-  const way = await openWay(url);
-  t.after(() => way.close());
+  const way = closeAfter(t, await openWay(url));
   const store = await open(t, way.url);
   const other = await open(t, url);
   const told = listen(t, store);
@@ -135,7 +134,7 @@ test("a change that somebody keeps out longer than the limit fails, and so do th
   const url = await fresh();
   const store = await open(t, url, { statementMs: 3_000 });
   const other = await runOn(t, url, "BEGIN");
-  await other.query(lockOf("tenant", "default"));
+  await other.query(lockStatement("tenant", "default"));
   const began = performance.now();
   const ends = await Promise.allSettled(Array.from({ length: 20 }, (_, index) => save(store, `${index}`)));
   for (const end of ends) {
@@ -276,10 +275,8 @@ test("changes of four writers have numbers without a gap, which appear in their 
         for (let count = 0; count < 20; count++) {
           own.push(...(await save(store, `${writer} ${lane} ${count}`, `tenant-${(lane + count) % 3}`)));
         }
-        assert.deepEqual(
-          own,
-          own.toSorted((a, b) => a - b),
-        );
+        const sorted = own.toSorted((a, b) => a - b);
+        assert.deepEqual(own, sorted);
         return own;
       }),
     ),
@@ -295,8 +292,7 @@ test("changes of four writers have numbers without a gap, which appear in their 
 });
 
 test("transactions in each other's way begin again, unless they may run only once", async (t) => {
-  const database = new PostgresDatabase(await fresh());
-  t.after(() => database.close());
+  const database = closeAfter(t, new PostgresDatabase(await fresh()));
   const both = (isOnce: boolean) => {
     let holding = 0;
     let attempts = 0;
@@ -363,8 +359,8 @@ test("no error tells the address of the database, nor its user, password or name
   await closed.close();
   const secrets = ["berth-user", "berth-password", "127.0.0.1", url.port, "berth-name", "nowhere.invalid"];
   for (const [database, reason] of [
-    [given, /refuses the user or the name/],
-    [tell({ username: "postgres", pathname: "/berth-name" }), /refuses the user or the name/],
+    [given, /rejects the user or database name/],
+    [tell({ username: "postgres", pathname: "/berth-name" }), /rejects the user or database name/],
     [closed.url, /cannot be reached/],
     [tell({ hostname: "nowhere.invalid" }), /cannot be reached/],
     [tell({ username: "postgres", search: "?sslmode=verify-full" }), /TLS/],
@@ -396,7 +392,7 @@ test("a database that takes no writes says so, and what to do, and is connected 
   const database = new URL(url).pathname.slice(1);
   await queryAt(url, `ALTER DATABASE ${database} SET default_transaction_read_only = on`);
   const store = await open(t, url);
-  await assert.rejects(save(store, "one"), { code: "store_failed", message: /takes no writes; BERTH_DATABASE/ });
+  await assert.rejects(save(store, "one"), { code: "store_failed", message: /is read-only; BERTH_DATABASE/ });
   await assert.rejects(store.check(), { code: "store_failed" });
   await queryAt(url, `BEGIN READ WRITE; ALTER DATABASE ${database} RESET default_transaction_read_only; COMMIT`);
   await save(store, "two");
@@ -418,8 +414,7 @@ test("a store that cannot save says so when it is checked, and one that another 
 test("long content comes piece by piece, and is refused where it is other bytes", async (t) => {
   const url = await fresh();
   let pieces = 0;
-  const way = await openWay(url, (sent) => void (pieces += sent.includes("substr(bytes") ? 1 : 0));
-  t.after(() => way.close());
+  const way = closeAfter(t, await openWay(url, (sent) => void (pieces += sent.includes("substr(bytes") ? 1 : 0)));
   const store = await open(t, way.url);
   const bytes = Buffer.alloc(16 * 1024 * 1024 + 5, "some text ");
   const block = rawBlock(bytes);
@@ -464,7 +459,7 @@ test("changes of one tenant that somebody holds up leave connections to others",
   const url = await fresh();
   const store = await open(t, url);
   const other = await runOn(t, url, "BEGIN");
-  await other.query(lockOf("tenant", "acme"));
+  await other.query(lockStatement("tenant", "acme"));
   let ended = 0;
   const waiting = Array.from({ length: 30 }, async (_, index) => {
     await save(store, `${index}`, "acme");
@@ -502,8 +497,7 @@ test("a change that brings contents which another one brings, too, waits for it,
 
 test("a long transaction whose process stands still is undone, and keeps nobody else waiting", async (t) => {
   const url = await fresh();
-  const database = new PostgresDatabase(url, undefined, 2_000);
-  t.after(() => database.close());
+  const database = closeAfter(t, new PostgresDatabase(url, undefined, 2_000));
   const other = await open(t, url);
   let goOn = (): void => {};
   const standing = new Promise<void>((resolve) => (goOn = resolve));
@@ -540,8 +534,7 @@ test("a save that only some of the servers may have that were to have it is not 
 
 test("a tenant whose removal takes longer than a statement may is removed", async (t) => {
   const url = await fresh();
-  const store = await openPostgresStore({ database: url, statementMs: 2_000 });
-  t.after(() => store.close());
+  const store = closeAfter(t, await openPostgresStore({ database: url, statementMs: 2_000 }));
   await store.tenants.create("acme", { by: "test" });
   await save(store, "one", "acme");
   await queryAt(
@@ -562,7 +555,7 @@ test("a connection that others can read is known by its address, which asks for 
     ["postgres://berth:pw@localhost/berth", false],
     ["postgres://berth:pw@/berth?host=/run/postgresql", false],
   ] as const)
-    assert.equal(isOpenToListeners(url), isOpen, url);
+    assert.equal(isUnencrypted(url), isOpen, url);
 });
 
 const floods: Readonly<Record<string, [table: string, flood: (store: Store, index: number) => Promise<unknown>]>> = {
@@ -589,8 +582,7 @@ for (const [what, [table, flood]] of Object.entries(floods)) {
 
 test("a Postgres that accepts statements and does not answer fails everything that waits for it, whatever statements may take, and serves again once it answers", async (t) => {
   // A statement may take longer than any test.
-  const store = await openPostgresStore({ database: await fresh(), statementMs: 3_600_000 });
-  t.after(() => store.close());
+  const store = closeAfter(t, await openPostgresStore({ database: await fresh(), statementMs: 3_600_000 }));
   t.after(() => postgres.resume());
   await save(store, "before");
   postgres.pause();
@@ -620,8 +612,7 @@ test("a Postgres that accepts statements and does not answer fails everything th
 });
 
 test("only connections of short statements are given up, not those of what may take long", async (t) => {
-  const database = new PostgresDatabase(await fresh(), undefined, 3_600_000);
-  t.after(() => database.close());
+  const database = closeAfter(t, new PostgresDatabase(await fresh(), undefined, 3_600_000));
   const started = (seconds: number) =>
     postgres.query("SELECT 1 FROM pg_stat_activity WHERE query = $1", [`SELECT pg_sleep(${seconds})`]);
   const long = database.transaction((run) => run("SELECT pg_sleep(2)"), { isLong: true });
@@ -630,7 +621,7 @@ test("only connections of short statements are given up, not those of what may t
     database.transaction((run) => run("SELECT pg_sleep(3000)")),
   ]);
   await until(async () => (await started(2)).length === 1 && (await started(3000)).length === 2);
-  database.dropWaiting();
+  database.endTimedConnections();
   for (const { reason } of (await short) as PromiseRejectedResult[]) assert.equal(reason.code, "store_failed");
   assert.equal((await long).length, 1);
   assert.equal((await database.run("SELECT 1")).length, 1);

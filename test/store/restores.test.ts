@@ -20,7 +20,7 @@ import { fileURLToPath } from "node:url";
 import Database from "#better-sqlite3";
 import { rawBlock } from "../../src/lib/cid.ts";
 import { backupStore, restoreStore } from "../../src/store/sqlite/backup.ts";
-import { idInFile, someIdInLog } from "../../src/store/sqlite/log-frames.ts";
+import { readStoreId, hasAcceptedId } from "../../src/store/sqlite/log-frames.ts";
 import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { foreignLog } from "../../src/store/sqlite/store-files.ts";
@@ -90,7 +90,7 @@ describe("a log next to a database that is not its own", () => {
     copyFileSync(databaseOf(dataDir), databaseOf(second));
     const third = await killedAfter(dataDir, "third");
     const refusal =
-      /berth\.sqlite-wal is not the log of berth\.sqlite, but of another database or of an earlier or later copy of it/;
+      /berth\.sqlite-wal is not the log of berth\.sqlite, but of another database, or of an earlier or later copy of it/;
     for (const [database, log] of [
       [second, first],
       [third, first],
@@ -140,19 +140,19 @@ describe("a log next to a database that is not its own", () => {
     await withStore(dataDir, async () => {});
     const logs: string[] = [];
     for (let kills = 0; kills < 3; kills++) {
-      const before = idInFile(file);
+      const before = readStoreId(file);
       const writer = spawn(process.execPath, [writerFile, dataDir, `writer-${kills}`, String(64 * 1024)], {
         stdio: ["ignore", "ignore", "inherit"],
       });
       const ended = once(writer, "exit");
-      await until(() => writer.exitCode !== null || idInFile(file) !== before);
+      await until(() => writer.exitCode !== null || readStoreId(file) !== before);
       writer.kill("SIGKILL");
       assert.deepEqual(await ended, [null, "SIGKILL"], "the log that a killed writer left is accepted");
       logs.push(place(dataDir, dataDir));
     }
     for (const log of logs.slice(0, -1)) {
       // A log that its writer was about to begin is empty, and changes nothing.
-      const refusal = someIdInLog(logOf(log), () => true) === undefined ? /^$/ : /is not the log of/;
+      const refusal = hasAcceptedId(logOf(log), () => true) === undefined ? /^$/ : /is not the log of/;
       assert.match(foreignLog(databaseOf(place(dataDir, log))) ?? "", refusal);
     }
     await withStore(dataDir, async () => {});
@@ -276,7 +276,7 @@ describe("a malformed database", () => {
     await until(() => messages.includes("the database is damaged: restore a backup"));
     await assert.rejects(store.check(), { message: /the database is damaged: .+; restore a backup if this persists/ });
     repair();
-    await until(() => messages.includes("the whole database could be read, and it is intact"));
+    await until(() => messages.includes("the whole database was read and is intact"));
     await store.check();
   });
 

@@ -9,6 +9,7 @@ import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { storeContract } from "../support/store.contract.ts";
 import { testFolders, AMPLE, withStore } from "../support/store.ts";
+import { closeAfter } from "../support/temporary-folder.ts";
 import { turnsIn } from "../support/turns-in.ts";
 
 const dataFolder = testFolders("store");
@@ -22,8 +23,7 @@ storeContract(
 
 test("long content is held against its CID in turns with other work, and refused where it is other bytes", async (t) => {
   const dataDir = dataFolder();
-  const store = await openSqliteStore({ dataDir });
-  t.after(() => store.close());
+  const store = closeAfter(t, await openSqliteStore({ dataDir }));
   const block = rawBlock(new Uint8Array(16 * 1024 * 1024).fill(7));
   await store.change("default", { by: "test", put: [block] });
   let read: Uint8Array | undefined;
@@ -181,8 +181,7 @@ test("a store that fails says so when it is checked, and one that another proces
 });
 
 test("the time is that of the file system, from the moment at which the clock of the process is set", async (t) => {
-  const store = await openSqliteStore({ dataDir: dataFolder() });
-  t.after(() => store.close());
+  const store = closeAfter(t, await openSqliteStore({ dataDir: dataFolder() }));
   const { now } = Date;
   const isRight = (): boolean => Math.abs(store.now() - now()) < 1_000;
   assert.ok(isRight());

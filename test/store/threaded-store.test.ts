@@ -7,6 +7,7 @@ import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { openThreadedStore } from "../../src/store/sqlite/threaded-store.ts";
 import type { Change, ChangedName, Store } from "../../src/store/store.ts";
 import { testFolders } from "../support/store.ts";
+import { closeAfter } from "../support/temporary-folder.ts";
 import { longestTurnMs } from "../support/turns-in.ts";
 import { until } from "../support/until.ts";
 
@@ -26,8 +27,7 @@ function longChange(mark: string): Change & Required<Pick<Change, "put" | "set">
 }
 
 async function open(t: TestContext, dataDir = newFolder()) {
-  const store = await openThreadedStore({ dataDir });
-  t.after(() => store.close());
+  const store = closeAfter(t, await openThreadedStore({ dataDir }));
   return { store, dataDir };
 }
 
@@ -84,8 +84,7 @@ describe("a change of thousands of names", () => {
 
   it("notifies other processes and not this one, which sees their next change", async (t) => {
     const { store, dataDir } = await open(t);
-    const other = await openSqliteStore({ dataDir });
-    t.after(() => other.close());
+    const other = closeAfter(t, await openSqliteStore({ dataDir }));
     const told = { here: [] as ChangedName[], elsewhere: [] as ChangedName[] };
     t.after(store.onChange((changed) => told.here.push(...changed)));
     t.after(other.onChange((changed) => told.elsewhere.push(...changed)));
@@ -109,22 +108,20 @@ describe("a change of thousands of names", () => {
   });
 });
 
-describe("content of many megabytes", () => {
-  it("is read whole while other requests are served, and before the store is closed", async (t) => {
-    const { store, dataDir } = await open(t);
-    const long = rawBlock(randomBytes(32 * 1024 * 1024));
-    await store.change("default", { by: "test", put: [long] });
-    let read: (Uint8Array | undefined)[] = [];
-    const longestMs = await longestTurnMs(async () => {
-      read = await Promise.all([1, 2, 3].map(() => store.content("default", long.cid)));
-    });
-    for (const bytes of read) assert.equal(Buffer.compare(bytes!, long.bytes), 0);
-    assert.ok(longestMs < TURN_MS, `one turn took ${longestMs} ms of CPU time`);
-    assert.equal(await store.content("other", long.cid), undefined);
-
-    const again = await openThreadedStore({ dataDir });
-    const reading = again.content("default", long.cid);
-    await again.close();
-    assert.equal((await reading)!.length, long.bytes.length);
+it("content of many megabytes is read whole while other requests are served, and before the store is closed", async (t) => {
+  const { store, dataDir } = await open(t);
+  const long = rawBlock(randomBytes(32 * 1024 * 1024));
+  await store.change("default", { by: "test", put: [long] });
+  let read: (Uint8Array | undefined)[] = [];
+  const longestMs = await longestTurnMs(async () => {
+    read = await Promise.all([1, 2, 3].map(() => store.content("default", long.cid)));
   });
+  for (const bytes of read) assert.equal(Buffer.compare(bytes!, long.bytes), 0);
+  assert.ok(longestMs < TURN_MS, `one turn took ${longestMs} ms of CPU time`);
+  assert.equal(await store.content("other", long.cid), undefined);
+
+  const again = await openThreadedStore({ dataDir });
+  const reading = again.content("default", long.cid);
+  await again.close();
+  assert.equal((await reading)!.length, long.bytes.length);
 });

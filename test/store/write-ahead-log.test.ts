@@ -171,7 +171,7 @@ describe("the log of the store", () => {
 
   it("is moved without a thread when none can be started, which is logged once", async (t) => {
     const { store, dataDir, messages } = await openWithoutThreads(t);
-    assert.deepEqual(messages, ["checkpoints of the store could get no thread; writes wait for them now"]);
+    assert.deepEqual(messages, ["no thread is available for checkpoints of the store; writes wait for them"]);
     await write(store, 1100 * PAGE_BYTES);
     await until(async () => {
       await write(store, 1);
@@ -187,7 +187,7 @@ describe("the log of the store", () => {
     const { store, messages } = await openWithoutThreads(t);
     const works = onFlush(t, () => Promise.reject(new Error("EIO: i/o error")));
     await assert.rejects(write(store, PAGE_BYTES), { code: "store_uncertain" });
-    await until(async () => messages.includes("what was written to the store is on the disk"));
+    await until(async () => messages.includes("all writes to the store are on disk"));
     works();
     await store.check();
   });

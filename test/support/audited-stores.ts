@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, mock } from "node:test";
 import { Client } from "pg";
 import Database from "#better-sqlite3";
-import { connectionOf } from "../../src/store/postgres/database.ts";
+import { clientConfig } from "../../src/store/postgres/database.ts";
 import { openPostgresStore } from "../../src/store/postgres/postgres-store.ts";
 import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
@@ -136,7 +136,7 @@ class DatabasePlace implements AuditedPlace {
 
   async #ask(sql: string, values: unknown[] = []) {
     this.#client ??= (async () => {
-      const client = new Client(connectionOf(this.where));
+      const client = new Client(clientConfig(this.where));
       await client.connect();
       return client;
     })();

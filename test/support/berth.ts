@@ -1,3 +1,4 @@
+import assert from "node:assert/strict";
 import { cp, mkdtemp, mkdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
@@ -148,6 +149,13 @@ export async function call(url: string, name: string, args: Record<string, unkno
 export async function callText(url: string, name: string, args: Record<string, unknown> = {}): Promise<string> {
   const result = await call(url, name, args);
   return result.content?.[0]?.text ?? JSON.stringify(result);
+}
+
+/** A reply, which has to have this status. */
+export async function withStatus<T extends { readonly status: number }>(status: number, asked: Promise<T>): Promise<T> {
+  const reply = await asked;
+  if (reply.status !== status) assert.equal(reply.status, status, JSON.stringify(reply));
+  return reply;
 }
 
 export const MODERN_META = {

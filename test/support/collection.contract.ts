@@ -196,7 +196,7 @@ export function collectionContract(
       other.values.set("default", "state", "say", "more", full),
       (error: Error & { code: string }) => {
         assert.equal(error.code, "state_full");
-        assert.match(error.message, /of all that the tenant stores \(packages \d+/);
+        assert.match(error.message, /the tenant would store \d+ bytes \(packages \d+/);
         return true;
       },
     );

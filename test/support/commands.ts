@@ -1,3 +1,4 @@
+import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
 import { join } from "node:path";
 import { packageRoot } from "../../src/config.ts";
@@ -45,6 +46,13 @@ function parsed(text: string, form: RegExp): unknown[] {
     .split("\n")
     .filter((line) => form.test(line))
     .map((line): unknown => JSON.parse(line));
+}
+
+/** What a command printed, which has to end with this exit code. */
+export async function exits<T extends Pick<Ran, "code" | "stderr">>(code: number, running: Promise<T>): Promise<T> {
+  const ran = await running;
+  assert.equal(ran.code, code, ran.stderr);
+  return ran;
 }
 
 export interface RunOptions {

@@ -1,4 +1,3 @@
-import assert from "node:assert/strict";
 import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,7 +6,7 @@ import { packageRoot } from "../../src/config.ts";
 import type { JsonObject } from "../../src/lib/json.ts";
 import { createLog } from "../../src/lib/log.ts";
 import type { TestBerth } from "./berth.ts";
-import { berth as command } from "./commands.ts";
+import { berth as command, exits } from "./commands.ts";
 import { readTestConfig } from "./config.ts";
 
 /** Serves those of `examples/` that are named in `changed`, with the changed fields of their entries. */
@@ -23,8 +22,7 @@ export async function startExamples(
   const mcps = Object.entries(changed).map(([name, fields]) => [name, { ...all[name], ...fields }]);
   await writeFile(file, JSON.stringify(Object.fromEntries(mcps)));
   const out = join(folder, "boot");
-  const { code, stderr } = await command(["boot", "--from", from, "--out", out, "--strict"], { env: {} });
-  assert.equal(code, 0, stderr);
+  await exits(0, command(["boot", "--from", from, "--out", out, "--strict"], { env: {} }));
   const places = { BERTH_PORT: "0", BERTH_DATA: join(folder, "data"), BERTH_IMAGE_DIR: out, BERTH_LOG: "silent" };
   const berth = await startBerth(readTestConfig({ ...places, ...env }), createLog("silent"));
   return {

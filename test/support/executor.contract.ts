@@ -69,7 +69,7 @@ export function executorContract(mode: Mode): void {
       assert.deepEqual(await rig.call(shape("nothing")), { ok: true, value: { kind: "none" } });
       const returned = failureOf(await rig.call(shape("unwritable", ["kind"]), { kind: "function" }));
       assert.deepEqual([returned.reason, returned.retriable], ["unwritable", false]);
-      assert.match(returned.message, /^its result is a function, which JSON cannot carry/);
+      assert.match(returned.message, /^its result is a function, which JSON cannot represent/);
     });
 
     it("returns bytes as base64, nested ones too, with their media type", async () => {

@@ -127,7 +127,7 @@ export function hostileContract(mode: Mode, given: "nothing" | "folders and a ne
       const { outcome } = await attack("scratch", "files");
       assert.match(
         assertReason(outcome, ["memory", "thrown"]),
-        /more than \d+ files and folders into its scratch folder/,
+        /more than \d+ files and folders to its scratch folder/,
       );
     });
 

@@ -9,7 +9,7 @@ import { compileKey, compilerCid } from "../../src/discover/key.ts";
 import { createEdits } from "../../src/edits/create-edits.ts";
 import type { Edits } from "../../src/edits/edits.ts";
 import { openExecutor } from "../../src/executor/open-executor.ts";
-import type { MeasuredParts } from "../../src/features/feature.ts";
+import type { FeatureCore, MeasuredParts } from "../../src/features/feature.ts";
 import type { ServerSummary } from "../../src/host/catalog/overview.ts";
 import { Checks } from "../../src/host/checks/checks.ts";
 import type { Host } from "../../src/host/host.ts";
@@ -63,7 +63,7 @@ export async function openHosted(
     const checks = new Checks(defaultLimits);
     const limits = { ...defaultLimits, ...overrides };
     const log = createLog("silent");
-    const { guestRequests, consents } = await openFeatures({
+    const { guestRequests, consents, approvals } = await openFeatures({
       config: { explore: false },
       store,
       limits,
@@ -73,7 +73,8 @@ export async function openHosted(
       directory: () => undefined,
       servedRelease: async (tenant, server) => (await host.server(tenant, server)).release,
       sealer: createSealer([randomBytes(32)]),
-      audit: { consent: async () => {} },
+      secrets: {} as FeatureCore["secrets"],
+      audit: { consent: async () => {} } as never,
       openUpstream: undefined as never,
       log,
       measured: {} as MeasuredParts,
@@ -81,6 +82,7 @@ export async function openHosted(
     const hosting = {
       store,
       consents,
+      approvals,
       executor,
       checks,
       compile: (source: DefinitionSource) => compiler.compile(source),

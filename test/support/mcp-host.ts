@@ -8,6 +8,7 @@ import { Admission } from "../../src/admission/admission.ts";
 import { tenantLimits } from "../../src/admission/tenant-limits.ts";
 import type { Cluster } from "../../src/cluster/cluster.ts";
 import type { Errands } from "../../src/cluster/errands.ts";
+import { createSseRoute } from "../../src/features/legacy-sse/sse-route.ts";
 import type { Host } from "../../src/host/host.ts";
 import type {
   CallOptions,
@@ -146,7 +147,7 @@ export async function startRig(
   const http = createHttpServer(limits, { reasons: () => Promise.resolve([]) }, log);
   http.serve({
     host,
-    features: [],
+    features: [{ mcpRoute: createSseRoute }],
     checks: { readArguments: unread, readDraft: unread, remake: unread },
     access: accessOf(people),
     signIns: new SignIns(createSealer([randomBytes(32)]), memoryRecords(), limits),
@@ -183,7 +184,7 @@ export async function startRig(
     limits,
     log,
     // Nothing here is edited.
-    ...({} as Pick<Parameters<typeof http.serve>[0], "edits" | "packages" | "secrets">),
+    ...({} as Pick<Parameters<typeof http.serve>[0], "edits" | "packages">),
   });
   const port = await listening(http.server);
   await cluster.join();

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Store } from "../../src/store/store.ts";
 import { pluck } from "./rows.ts";
+import { closeAfter } from "./temporary-folder.ts";
 import { until } from "./until.ts";
 
 const LONG_MS = 60_000;
@@ -40,8 +41,7 @@ export function nodesContract(current: () => Store, openAgain: () => Promise<Sto
   });
 
   test("a letter reaches its node once, in order, also one of another process, and none of a node that is gone", async (t) => {
-    const other = await openAgain();
-    t.after(() => other.close());
+    const other = closeAfter(t, await openAgain());
     await live("a");
     await live("b");
     let heard = 0;
@@ -75,8 +75,7 @@ export function nodesContract(current: () => Store, openAgain: () => Promise<Sto
   });
 
   test("a lease has one holder as long as that lives, and each holder a greater fence", async (t) => {
-    const other = await openAgain();
-    t.after(() => other.close());
+    const other = closeAfter(t, await openAgain());
     const { nodes } = current();
     await live("a");
     await live("b");
@@ -100,8 +99,7 @@ export function nodesContract(current: () => Store, openAgain: () => Promise<Sto
   });
 
   test("of many that want a lease at once, one gets it", async (t) => {
-    const other = await openAgain();
-    t.after(() => other.close());
+    const other = closeAfter(t, await openAgain());
     const ids = Array.from({ length: 20 }, (_, index) => `node-${index}`);
     for (const id of ids) await live(id);
     const leases = await Promise.all(

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { readdirSync, readFileSync } from "node:fs";
 import { getPriority } from "node:os";
 import { processIdentity } from "../../src/lib/process-identity.ts";
-import { usesOf, type ProcessUse } from "../../src/processes/process-tree.ts";
+import { cpuUsages, type ProcessUsage } from "../../src/processes/process-tree.ts";
 import { until } from "./until.ts";
 
 /** Processes as `proc(5)` shows them; nothing where there is no /proc. */
@@ -24,9 +24,9 @@ function childrenOf(pid: number): number[] {
 
 /** Resolves when a descendant has used as much CPU time as an endless loop does, and nothing that starts or loads. */
 export async function loopBegan(): Promise<void> {
-  const before = usesOf(descendants());
-  const isLoop = ([pid, { ownMs }]: [number, ProcessUse]): boolean => ownMs - (before.get(pid)?.ownMs ?? 0) >= 300;
-  await until(() => [...usesOf(descendants())].some(isLoop), "a process is in an endless loop");
+  const before = cpuUsages(descendants());
+  const isLoop = ([pid, { ownMs }]: [number, ProcessUsage]): boolean => ownMs - (before.get(pid)?.ownMs ?? 0) >= 300;
+  await until(() => [...cpuUsages(descendants())].some(isLoop), "a process is in an endless loop");
 }
 
 /** False also for a zombie: it has no memory and runs nothing. */

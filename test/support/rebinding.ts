@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { defaultLimits } from "../../src/limits/limits.ts";
-import { Door } from "../../src/network/door.ts";
+import { EgressSocket } from "../../src/network/door.ts";
 import { Fetches } from "../../src/network/fetches.ts";
 import { openPublicFetch } from "../../src/network/public-fetch.ts";
 import { TenantSockets } from "../../src/network/tenant-sockets.ts";
@@ -147,7 +147,7 @@ async function attackGuests(outcomes: Record<string, string>): Promise<void> {
   const fetches = new Fetches(hosts, defaultLimits, { privateToo: true });
   const grant = { tenant: "acme", server: "guest", hosts, privateToo: true, privateHosts: [] };
   const path = join(mkdtempSync(join(tmpdir(), "berth-rebinding-door-")), "door");
-  const door = new Door({ path, grant, tenant: new TenantSockets(defaultLimits) });
+  const door = new EgressSocket({ path, grant, tenant: new TenantSockets(defaultLimits) });
   await door.listen();
   for (const id of [1, 2]) {
     const params = { id, url: `http://guest.test:${PORT}/`, method: "GET", headers: [] };

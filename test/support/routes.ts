@@ -3,7 +3,7 @@ import type { FeatureCore } from "../../src/features/feature.ts";
 import type { ApiOptions } from "../../src/http/api/add-route.ts";
 import { apiRoutes } from "../../src/http/api/api.ts";
 
-const core = { config: {}, store: {}, limits: {}, measured: {} } as FeatureCore;
+const core = { config: {}, store: {}, limits: {}, measured: {}, secrets: {} } as FeatureCore;
 const opened = await Promise.all(features.map((feature) => feature.open(core)));
 for (const { retention } of opened) await retention?.close();
 const added = await Promise.all(opened.map(async ({ routes }) => (await routes?.()) ?? {}));

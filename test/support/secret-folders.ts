@@ -1,8 +1,8 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { openSecrets, type Secrets } from "../../src/features/secrets/secrets.ts";
 import { openKeyRing, type KeySource } from "../../src/secrets/key-ring.ts";
-import { openSecrets, type Secrets } from "../../src/secrets/secrets.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { SecretStore, Store } from "../../src/store/store.ts";
 

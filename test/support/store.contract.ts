@@ -19,6 +19,7 @@ import { array, assert as assertProperty, asyncProperty, constantFrom, oneof, ru
 import { gathered } from "./gathered.ts";
 import { nodesContract } from "./nodes.contract.ts";
 import { pluck } from "./rows.ts";
+import { closeAfter } from "./temporary-folder.ts";
 import { until } from "./until.ts";
 
 /**
@@ -195,8 +196,7 @@ export function storeContract(
     });
 
     test("a change tells its numbers, which follow that of the latest change where nobody came in between", async (t) => {
-      const other = await openAgain();
-      t.after(() => other.close());
+      const other = closeAfter(t, await openAgain());
       const moves = (count: number) =>
         Array.from({ length: count }, (_, index) => ({ kind: "server", name: `s${index}`, cid: one.cid }) as const);
       for (const count of [3, 700]) {
@@ -523,7 +523,7 @@ export function storeContract(
       for (let index = 0; index < 100; index++) await keep(`key ${index}`, index);
       await assert.rejects(keep("one more", 1), {
         ...full,
-        message: /"notes" would keep 101 keys, and may keep 100/,
+        message: /"notes" would store 101 keys, more than the limit of 100/,
       });
       assert.ok(await keep("key 1", "changed"), "what is there can be changed");
       const long = "x".repeat(9_500);
@@ -546,8 +546,7 @@ export function storeContract(
 
     test("state outlives the store that wrote it, and another one sees each change at once", async (t) => {
       const version = await keep("a", 1);
-      const other = await openAgain();
-      t.after(() => other.close());
+      const other = closeAfter(t, await openAgain());
       assert.equal((await other.values.get("default", "state", "notes", "a"))?.version, version);
       await other.values.set("default", "state", "notes", "a", {
         ...entry(text(2)),
@@ -703,8 +702,7 @@ export function storeContract(
 
     test("retained calls outlive the store that wrote them, and writers in several processes lose none", async (t) => {
       const room = { callsPerServer: 1_000, bytesPerTenant: 1_000_000 };
-      const other = await openAgain();
-      t.after(() => other.close());
+      const other = closeAfter(t, await openAgain());
       const adding = Array.from({ length: 20 }, (_, at) =>
         (at % 2 === 0 ? store : other).retainedCalls.add("default", [call(at), call(at, { server: "other" })], room),
       );
@@ -928,8 +926,7 @@ export function storeContract(
     });
 
     test("a tenant stores no more than it may, results included, whichever process has stored it", async (t) => {
-      const other = await openAgain();
-      t.after(() => other.close());
+      const other = closeAfter(t, await openAgain());
       const entry = (text: string) => ({ key: `made:${text}`, block: rawBlock(text) });
       const put = (to: Store, text: string, storedBytesMax: number, ...derived: string[]) =>
         to.change("acme", { by: "test", put: [rawBlock(text)], derived: derived.map(entry), storedBytesMax });

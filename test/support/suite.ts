@@ -5,9 +5,9 @@ import { startTestBerth, type TestBerth, type TestSources } from "./berth.ts";
 import { openHosted, type Hosted } from "./host.ts";
 import { openServer, type Listener } from "./listening.ts";
 import { startTestRegistry, type TestPackage, type TestRegistry } from "./registry.ts";
-import { temporaryFolder, type Ending } from "./temporary-folder.ts";
+import { closeAfter, temporaryFolder, type Ending } from "./temporary-folder.ts";
 
-export { temporaryFolder, type Ending } from "./temporary-folder.ts";
+export { closeAfter, temporaryFolder, type Ending } from "./temporary-folder.ts";
 
 /** A Berth for the tests of the suite or file that calls this; sources that other hooks prepare are given as a function. */
 export function berthInSuite(sources: TestSources | (() => TestSources | Promise<TestSources>)): TestBerth {
@@ -21,16 +21,12 @@ export function hostedInSuite(...args: Parameters<typeof openHosted>): Hosted {
 
 /** A Berth that is closed after the test. */
 export async function berthFor(t: Ending, sources: TestSources): Promise<TestBerth> {
-  const berth = await startTestBerth(sources);
-  t.after(() => berth.close());
-  return berth;
+  return closeAfter(t, await startTestBerth(sources));
 }
 
 /** As `berthFor`, a host without HTTP. */
 export async function hostedFor(t: Ending, ...args: Parameters<typeof openHosted>): Promise<Hosted> {
-  const hosted = await openHosted(...args);
-  t.after(() => hosted.close());
-  return hosted;
+  return closeAfter(t, await openHosted(...args));
 }
 
 export function registryInSuite(...packages: TestPackage[]): TestRegistry {
@@ -51,9 +47,7 @@ export function inSuite<T extends { close(): Promise<void> }>(open: () => Promis
 
 /** An HTTP server on a free port, closed after the test; resolves with its origin. */
 export async function serve(t: Ending, listener: Listener): Promise<string> {
-  const server = await openServer(listener);
-  t.after(() => server.close());
-  return server.url;
+  return closeAfter(t, await openServer(listener)).url;
 }
 
 /** As `serve`, for the tests of the suite or file that calls this. */

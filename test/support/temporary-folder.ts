@@ -14,3 +14,9 @@ export function temporaryFolder(t: Ending = { after }): string {
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   return folder;
 }
+
+/** What was opened for a test, which is closed after it. */
+export function closeAfter<T extends { close(): unknown }>(t: Ending, opened: T): T {
+  t.after(() => opened.close());
+  return opened;
+}

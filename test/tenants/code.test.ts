@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { before, describe, it } from "node:test";
 import { readConfig } from "../../src/config.ts";
 import { apiOf } from "../support/api.ts";
-import { call, callText, post, request } from "../support/berth.ts";
+import { call, callText, post, request, withStatus } from "../support/berth.ts";
 import { rows } from "../support/rows.ts";
 import { berthInSuite, serverInSuite } from "../support/suite.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
@@ -104,8 +104,7 @@ describe("code of tenants", () => {
 
   it("an edit that a tenant may not have is refused, with the reason (C8)", async () => {
     const entry = JSON.stringify({ upstream: "mcp+python:///etc/evil.py" });
-    const { status, body } = await api("/t/acme").put("/entries/evil", entry);
-    assert.equal(status, 422);
+    const { body } = await withStatus(422, api("/t/acme").put("/entries/evil", entry));
     assert.match(body.error.message, /may not start upstream programs/);
   });
 });
@@ -123,8 +122,7 @@ describe("code of tenants where there is no sandbox", () => {
     const own = await call(`${berth.url}/mcp/code`, "count");
     assert.equal(own.structuredContent.result, 1);
     for (const server of ["code", "script"]) {
-      const { status, body } = await post(`${berth.url}/t/acme/mcp/${server}`, request("tools/list"));
-      assert.equal(status, 503);
+      const { body } = await withStatus(503, post(`${berth.url}/t/acme/mcp/${server}`, request("tools/list")));
       assert.match(body.error.message, /the tenant "acme" runs in the sandbox or not at all, and this Berth has none/);
       assert.match(body.error.message, /turned off by BERTH_GUESTS=trusted; start Berth with auto or sandboxed/);
     }
@@ -140,12 +138,10 @@ describe("code of tenants where there is no sandbox", () => {
   });
 });
 
-describe("BERTH_TENANT_UPSTREAMS", () => {
-  it("is off, on, or names of tenants (C8)", () => {
-    const read = (value: string) => readConfig({ BERTH_TENANT_UPSTREAMS: value }).tenantUpstreams;
-    for (const off of ["", "off"]) assert.deepEqual(read(off), []);
-    assert.equal(read("on"), "all");
-    assert.deepEqual(read("acme, umbrella"), ["acme", "umbrella"]);
-    assert.throws(() => read("On"), /BERTH_TENANT_UPSTREAMS must be off, on or names of tenants/);
-  });
+it("BERTH_TENANT_UPSTREAMS is off, on, or names of tenants (C8)", () => {
+  const read = (value: string) => readConfig({ BERTH_TENANT_UPSTREAMS: value }).tenantUpstreams;
+  for (const off of ["", "off"]) assert.deepEqual(read(off), []);
+  assert.equal(read("on"), "all");
+  assert.deepEqual(read("acme, umbrella"), ["acme", "umbrella"]);
+  assert.throws(() => read("On"), /BERTH_TENANT_UPSTREAMS must be off, on or names of tenants/);
 });

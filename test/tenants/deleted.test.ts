@@ -7,7 +7,7 @@ import { claimedNow } from "../../src/image/claimed.ts";
 import { readCompiled } from "../../src/image/compiled.ts";
 import { rawBlock } from "../../src/lib/cid.ts";
 import { apiOf } from "../support/api.ts";
-import { NODES, call, callText } from "../support/berth.ts";
+import { call, callText, NODES, withStatus } from "../support/berth.ts";
 import { berthInSuite } from "../support/suite.ts";
 import { exported, imported } from "../support/tenant-files.ts";
 import { addTenant, listenTo, onStoreOf } from "../support/tenants.ts";
@@ -62,8 +62,7 @@ describe("what a deleted tenant leaves", () => {
     assert.equal(await say("evil", "other"), "own of evil");
     const api = apiOf({ url: `${berth.url}/t/evil` });
     assert.equal((await api.put("/definitions/say", OWN("saved of evil"))).status, 200);
-    const review = await api.send("POST", "/definitions/say/review", draft);
-    assert.equal(review.status, 200, JSON.stringify(review.body));
+    await withStatus(200, api.send("POST", "/definitions/say/review", draft));
     for (const text of [SHARED, OWN("saved of evil")]) assert.deepEqual(await compiled(text), [true, true], text);
     assert.deepEqual(await compiled(draft), [false, false]);
 

@@ -3,7 +3,7 @@ import { before, describe, it } from "node:test";
 import { rawBlock } from "../../src/lib/cid.ts";
 import type { JsonObject } from "../../src/lib/json.ts";
 import { apiOf, type Api } from "../support/api.ts";
-import { NODES, callText, modern, post, request, type Reply } from "../support/berth.ts";
+import { callText, modern, NODES, post, request, withStatus, type Reply } from "../support/berth.ts";
 import { LegacyClient, read } from "../support/legacy-client.ts";
 import { declaring, openStream } from "../support/mcp-host.ts";
 import { connectRaw, rawPost } from "../support/raw-http.ts";
@@ -84,8 +84,7 @@ describe("what one tenant has is out of reach of another", () => {
         hosts: ["evil.localhost"],
       });
     });
-    const ready = await modern(`${acme}/mcp/private`, "tools/list");
-    assert.equal(ready.status, 200, ready.text);
+    await withStatus(200, modern(`${acme}/mcp/private`, "tools/list"));
     const acmeApi = apiOf({ url: acme });
     assert.equal((await acmeApi.put("/secrets/CODE", MARK)).status, 204);
     const releasesOf = async (server: string) =>
@@ -154,8 +153,7 @@ describe("what one tenant has is out of reach of another", () => {
       const listed = await post(`${evil}/mcp/stolen-${name}`, request("tools/list"));
       assert.ok(!listed.text.includes("treasure"), `${name}: ${listed.text}`);
     }
-    const whole = await evilApi.put("/variables/mcps", cids["mcps"]!, { "Berth-Allow-Breaking": "true" });
-    assert.equal(whole.status, 422, JSON.stringify(whole.body));
+    await withStatus(422, evilApi.put("/variables/mcps", cids["mcps"]!, { "Berth-Allow-Breaking": "true" }));
     const restored = await evilApi.send("POST", `/servers/vault/releases/${cids["release"]}/restore`, undefined, {
       "If-Match": "*",
     });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
 import { clock } from "../../src/lib/clock.ts";
 import { apiOf, type ApiReply } from "../support/api.ts";
-import { NODES, call, post, request } from "../support/berth.ts";
+import { call, NODES, post, request, withStatus } from "../support/berth.ts";
 import { LegacyClient, read, type EventReader } from "../support/legacy-client.ts";
 import { processesWith } from "../support/processes.ts";
 import { berthFor, berthInSuite } from "../support/suite.ts";
@@ -71,7 +71,7 @@ describe("limits of tenants", () => {
       return answer.status === 429 ? answer : undefined;
     });
     assert.equal(refused.headers.get("retry-after"), "1");
-    assert.match(refused.body.error.message, /the tenant "narrow" has 2 requests under way/);
+    assert.match(refused.body.error.message, /the tenant "narrow" already has 2 requests in progress/);
     assert.equal((await call(`${berth.url}/mcp/say`, "say")).content[0].text, "hello");
     for (const each of release) each();
     await until(async () => (await post(at("narrow", "say"), callBody("say"))).status === 200);
@@ -117,7 +117,7 @@ describe("limits of tenants", () => {
     });
     assert.match(
       refused,
-      /the server "single" has 1 calls under way, the most that it may \("calls" of "limits" in its entry in mcps\); try again in 1 s/,
+      /the server "single" already has 1 calls in progress, the maximum \("calls" of "limits" in its entry in mcps\); try again in 1 s/,
     );
     assert.equal((await call(`${berth.url}/mcp/say`, "say")).content[0].text, "hello");
     release();
@@ -165,8 +165,7 @@ describe("limits of tenants", () => {
   it("savesPerMinute: saves above it are refused with 429 until their time has come, those of others are not (C8)", async () => {
     const [api, saving] = [apiOf(berth), apiOf({ url: `${berth.url}/t/saving` })];
     for (const each of [api, saving]) assert.equal((await each.put("/variables/plan", "first")).status, 201);
-    const refused = await saving.put("/variables/plan", "second");
-    assert.equal(refused.status, 429);
+    const refused = await withStatus(429, saving.put("/variables/plan", "second"));
     assert.match(refused.headers.get("retry-after") ?? "", /^([1-9]|[1-5]\d|60)$/);
     assert.match(
       refused.body.error.message,
@@ -198,15 +197,14 @@ describe("limits of tenants", () => {
     const [first, second] = [await listenAt("streaming"), await legacy.listen()];
     assert.deepEqual([first.status, second.status], [200, 200]);
 
-    const refused = await listenAt("streaming");
-    assert.equal(refused.status, 429);
+    const refused = await withStatus(429, listenAt("streaming"));
     assert.equal(refused.headers.get("retry-after"), "1");
     const { data } = (await refused.next())!;
-    assert.match(data, /the tenant \\"streaming\\" has 2 streams under way, the most that it may/);
+    assert.match(data, /the tenant \\"streaming\\" already has 2 streams in progress/);
     assert.equal((await legacy.listen()).status, 429);
     const sse = await fetch(`${at("streaming", "say")}/sse`, { headers: { Accept: "text/event-stream" } });
     assert.equal(sse.status, 429);
-    assert.match(await sse.text(), /has 2 streams under way/);
+    assert.match(await sse.text(), /already has 2 streams in progress/);
 
     const answer = await post(at("streaming", "say"), callBody("say"), {
       Accept: "application/json, text/event-stream",

@@ -70,10 +70,8 @@ describe("the pages of a tenant", () => {
     }
     assert.ok(seen.size > 10, [...seen].join(" "));
     for (const part of ["/cid/", "/mcp/meta/greet@", "/servers?", "/variables/mcps"]) {
-      assert.ok(
-        [...seen].some((path) => path.startsWith(`/t/acme${part}`)),
-        part,
-      );
+      const isSeen = [...seen].some((path) => path.startsWith(`/t/acme${part}`));
+      assert.ok(isSeen, part);
     }
   });
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
-import { callText, post, request } from "../support/berth.ts";
+import { callText, post, request, withStatus } from "../support/berth.ts";
 import { LegacyClient, read } from "../support/legacy-client.ts";
 import { berthInSuite } from "../support/suite.ts";
 import { addTenant, listenTo, onStoreOf } from "../support/tenants.ts";
@@ -40,8 +40,7 @@ describe("tenants", () => {
 
   it("a tenant that does not exist is told from one that is suspended, and from a wrong name (C8)", async () => {
     const at = (tenant: string) => post(`${berth.url}/t/${tenant}/mcp/say`, request("tools/list"));
-    const unknown = await at("nobody");
-    assert.equal(unknown.status, 404);
+    const unknown = await withStatus(404, at("nobody"));
     assert.equal(unknown.body.error.message, 'No such tenant: "nobody"');
 
     assert.equal((await at("umbrella")).status, 200);

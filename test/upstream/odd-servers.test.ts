@@ -34,7 +34,7 @@ const requests = {
   "resources/read": (upstream: UpstreamConnection) => upstream.readResource("odd:r", BOUND),
   "prompts/get": (upstream: UpstreamConnection) => upstream.getPrompt("p", {}, BOUND),
   "completion/complete": (upstream: UpstreamConnection) => upstream.complete({}, BOUND),
-  ping: async (upstream: UpstreamConnection) => ({ isThere: await upstream.isThere(BOUND.timeoutMs) }),
+  ping: async (upstream: UpstreamConnection) => ({ isThere: await upstream.isResponsive(BOUND.timeoutMs) }),
 } as const;
 
 const pretty = (indent: string | number): string =>

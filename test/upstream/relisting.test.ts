@@ -16,7 +16,7 @@ async function waits(t: TestContext, looks: number, bytes: number): Promise<numb
     return Promise.resolve({ bytes });
   });
   relisting.hasChanged();
-  while (relisting.underWay) await relisting.underWay;
+  while (relisting.pending) await relisting.pending;
   return waited;
 }
 

@@ -3,22 +3,19 @@ import { BerthError } from "../../lib/errors.ts";
 import { isObject } from "../../lib/json.ts";
 import { ACTIONS, type Action, type AccessGrant } from "../principal.ts";
 
-/**
- * The authorization server whose access tokens a tenant accepts: this folder is the resource server's side of OAuth
- * 2.1, and no other.
- */
+/** The authorization server whose tokens a tenant accepts. This folder is only the resource server of OAuth 2.1. */
 export interface OauthSettings {
-  /** The issuer, letter by letter as it names itself. */
+  /** The issuer, exactly as it names itself. */
   readonly issuer: string;
-  /** An audience that stands for all of the tenant's servers, for issuers that do not know resources (RFC 8707). */
+  /** An audience that represents all servers of the tenant, for issuers that do not support resources (RFC 8707). */
   readonly audience?: string;
   /** The grant of each scope; by default `mcp:call`, `mcp:read`, `mcp:edit`, `mcp:admin`, and `mcp:call:<server>`. */
   readonly scopes?: Readonly<Record<string, AccessGrant>>;
-  /** Set when it is configured with the service itself: such an issuer may be anywhere, even in a private network. */
+  /** Set if it is configured for the service itself: such an issuer may be anywhere, even in a private network. */
   readonly isOperators?: true;
 }
 
-/** The settings from the service's configuration; undefined for none. Throws `config_invalid`. */
+/** The settings from the service's configuration; undefined if there are none. Throws `config_invalid`. */
 export function oauthOfConfig({ oauth, publicUrl, host, allowedHosts }: OauthConfig): OauthSettings | undefined {
   const { issuer, audience, scopes } = oauth;
   if (issuer === undefined && audience === undefined && scopes === undefined) return undefined;
@@ -35,7 +32,7 @@ export function oauthOfConfig({ oauth, publicUrl, host, allowedHosts }: OauthCon
   };
   const { settings, problems } = readOauthSettings(value);
   if (publicUrl === undefined && (!isLoopback(host) || allowedHosts.length > 0)) {
-    problems.push("access tokens name an address, so set BERTH_PUBLIC_URL to this service's");
+    problems.push("access tokens are bound to an address, so set BERTH_PUBLIC_URL to this service's");
   }
   if (publicUrl !== undefined && !isTrustworthy(new URL(publicUrl))) {
     problems.push("tokens must not be sent over plain HTTP, so BERTH_PUBLIC_URL must be an https URL");
@@ -46,7 +43,7 @@ export function oauthOfConfig({ oauth, publicUrl, host, allowedHosts }: OauthCon
 
 export type OauthConfig = Pick<Config, "oauth" | "publicUrl" | "host" | "allowedHosts">;
 
-/** Reads settings from plain data and returns all problems. */
+/** Parses settings from plain data and returns all problems. */
 export function readOauthSettings(value: unknown): { settings?: OauthSettings; problems: string[] } {
   if (!isObject(value)) return { problems: ["it must be an object"] };
   const { issuer, audience, scopes } = value;
@@ -54,23 +51,21 @@ export function readOauthSettings(value: unknown): { settings?: OauthSettings; p
     key === "issuer" || key === "audience" || key === "scopes" ? [] : [`there is no setting "${key}"`],
   );
   if (typeof issuer !== "string") problems.push("the issuer must be a URL");
-  else problems.push(...problemsOfIssuer(issuer));
+  else problems.push(...checkIssuer(issuer));
   if (audience !== undefined && (typeof audience !== "string" || audience === "")) {
     problems.push("the audience must be a string");
   }
-  if (scopes !== undefined) problems.push(...problemsOfScopes(scopes));
+  if (scopes !== undefined) problems.push(...checkScopes(scopes));
   return problems.length > 0 ? { problems } : { settings: value as unknown as OauthSettings, problems };
 }
 
-/**
- * Keys from a connection that anyone can change would prove nothing, and tokens on it would be exposed to everybody.
- */
+/** Keys from a connection that anyone can tamper with would prove nothing, and tokens on it would be exposed. */
 export function isTrustworthy(url: URL): boolean {
   const hostname = url.hostname.replace(/^\[|\]$/g, "");
   return url.protocol === "https:" || (url.protocol === "http:" && isLoopback(hostname));
 }
 
-function problemsOfIssuer(issuer: string): string[] {
+function checkIssuer(issuer: string): string[] {
   const url = URL.canParse(issuer) ? new URL(issuer) : undefined;
   if (!url || /[?#]/.test(issuer) || url.username !== "" || url.password !== "") {
     return [`the issuer must be a URL without a query and a fragment, not "${issuer}"`];
@@ -81,20 +76,20 @@ function problemsOfIssuer(issuer: string): string[] {
 /** A scope by RFC 6749, section 3.3. */
 const SCOPE = /^[\x21\x23-\x5b\x5d-\x7e]{1,200}$/;
 
-function problemsOfScopes(scopes: unknown): string[] {
+function checkScopes(scopes: unknown): string[] {
   if (!isObject(scopes) || Object.keys(scopes).length === 0) {
     return ['the scopes must be an object: {"scope": {"can": ["call"], "servers": ["echo"]}}'];
   }
   return Object.entries(scopes).flatMap(([scope, grant]) => {
     if (!SCOPE.test(scope)) return [`"${scope}" is not a scope`];
     const { can, servers, tools, ...rest } = isObject(grant) ? grant : {};
-    const isRight =
+    const isValid =
       isNames(can) &&
       can.every((each) => ACTIONS.includes(each as Action)) &&
       (servers === undefined || isNames(servers)) &&
       (tools === undefined || isNames(tools)) &&
       Object.keys(rest).length === 0;
-    return isRight
+    return isValid
       ? []
       : [`the scope "${scope}" must say what it permits: "can", a list of ${ACTIONS.join(", ")}; "servers"; "tools"`];
   });

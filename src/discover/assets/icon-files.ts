@@ -1,14 +1,11 @@
-import { faultOfIcon, ICON_BYTES_MAX, ICON_SIZE, iconOfBytes, type Icon } from "../../contract/icons.ts";
+import { faultOfIcon, ICON_BYTES_MAX, ICON_SIZE, embedIcon, type Icon } from "../../contract/icons.ts";
 import { mediaTypeOf } from "../../lib/media-type.ts";
 import { isBytes, resolveTagFile } from "../files/resolve.ts";
 
-/**
- * `@icon <URL, data: URI or file> [media type] [48x48 …] [light|dark]`, in the comment of a function or the header of a
- * script. A file is one beside the definition, and becomes part of what is listed.
- */
+/** `@icon <URL, data: URI or file> [media type] [48x48 …] [light|dark]`. A file is embedded in lists. */
 
-/** The files that `@icon` tags in comments name, each with its offset. For gathering, without a compiler. */
-export function iconFiles(text: string): { readonly file: string; readonly offset: number }[] {
+/** The files named by `@icon` tags in comments, with their offsets. For gathering, without a compiler. */
+export function findIconFiles(text: string): { readonly file: string; readonly offset: number }[] {
   if (!text.includes("@icon")) return [];
   return [...text.matchAll(/^[^\S\n]*(?:(?:\/\*\*|\*|#)[^\S\n]*)?@icon[^\S\n]+(\S+)/gm)].flatMap(
     ({ index, 0: whole, 1: file }) =>
@@ -20,7 +17,7 @@ function isImageFile(word: string): boolean {
   return !/^[a-z][a-z0-9+.-]*:/i.test(word) && (mediaTypeOf(word)?.startsWith("image/") ?? false);
 }
 
-/** The icon of a tag in the file `importer`, or what is wrong with it and with which of its words. */
+/** The icon of a tag in the file `importer`, or what is wrong and with which word. */
 export function readIcon(
   text: string,
   importer: string,
@@ -31,16 +28,20 @@ export function readIcon(
   const themes = words.filter((word) => word === "light" || word === "dark");
   const types = words.filter((word) => word.includes("/"));
   const unknown = words.find((word) => ![...sizes, ...themes, ...types].includes(word));
-  if (src === "") return { fault: "@icon needs an https: URL, a data: URI or a file beside: @icon icon.png", word: "" };
+  if (src === "")
+    return {
+      fault: "@icon needs an https: URL, a data: URI or a file next to the definition: @icon icon.png",
+      word: "",
+    };
   if (unknown !== undefined) {
-    const wanted = "a media type, sizes such as 48x48, and light or dark";
-    return { fault: `@icon takes ${wanted} after its image, not "${unknown}"`, word: unknown };
+    const expected = "a media type, sizes such as 48x48, and light or dark";
+    return { fault: `@icon takes ${expected} after its image, not "${unknown}"`, word: unknown };
   }
-  const found = isImageFile(src) ? bytesOf(src, importer, files) : src;
-  if (typeof found !== "string") return { ...found, word: src };
-  const mimeType = types[0] ?? (found.startsWith("data:") ? /^data:([^;,]+)/.exec(found)?.[1] : mediaTypeOf(found));
+  const image = isImageFile(src) ? readImage(src, importer, files) : src;
+  if (typeof image !== "string") return { ...image, word: src };
+  const mimeType = types[0] ?? (image.startsWith("data:") ? /^data:([^;,]+)/.exec(image)?.[1] : mediaTypeOf(image));
   const icon: Icon = {
-    src: found,
+    src: image,
     ...(mimeType !== undefined && { mimeType }),
     ...(sizes.length > 0 && { sizes }),
     ...(themes[0] && { theme: themes[0] }),
@@ -49,20 +50,21 @@ export function readIcon(
   return fault === undefined ? { icon } : { fault: `an icon ${fault}`, word: src };
 }
 
-function bytesOf(
+function readImage(
   file: string,
   importer: string,
   files: Readonly<Record<string, string>>,
 ): string | { readonly fault: string } {
-  const found = resolveTagFile(importer, file, (path) => Object.hasOwn(files, path));
-  if (found.kind !== "file") return { fault: `@icon ${file} names no file of the definition; put it beside this one` };
-  const text = files[found.path]!;
-  const base64 = isBytes(found.path) ? text : Buffer.from(text).toString("base64");
+  const target = resolveTagFile(importer, file, (path) => Object.hasOwn(files, path));
+  if (target.kind !== "file")
+    return { fault: `@icon ${file} is not a file of the definition; put it next to this one` };
+  const text = files[target.path]!;
+  const base64 = isBytes(target.path) ? text : Buffer.from(text).toString("base64");
   const bytes = Buffer.byteLength(base64, "base64");
   if (bytes > ICON_BYTES_MAX) {
     return {
-      fault: `${file} has ${bytes} bytes, and an icon may have ${ICON_BYTES_MAX}: make it smaller, or give its https: URL`,
+      fault: `${file} has ${bytes} bytes; an icon may have at most ${ICON_BYTES_MAX}: make it smaller, or use its https: URL`,
     };
   }
-  return iconOfBytes(base64, mediaTypeOf(found.path)!);
+  return embedIcon(base64, mediaTypeOf(target.path)!);
 }

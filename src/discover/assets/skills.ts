@@ -12,16 +12,16 @@ import { isBytes } from "../files/resolve.ts";
 import { isHiddenName, isSkillFile, SKILL_FILE, skillsFolder } from "../files/skill-files.ts";
 
 const bounds = fixed({
-  /** Files of one skill, and their bytes, which every host has to accept (SEP-2640). */
+  /** Files of one skill, and their bytes, which every host must accept (SEP-2640). */
   skillFiles: 512,
   skillBytes: 16 * 1024 * 1024,
-  /** The frontmatter of a skill, which lists contain. */
+  /** The frontmatter of a skill, which is part of lists. */
   skillFrontmatterBytes: 16 * 1024,
 });
 
 /**
- * The skills of a definition: each folder with a SKILL.md in its folder of skills. Its frontmatter has to be as the
- * Agent Skills specification says; a skill that is not is left out with its problem, and the others are found.
+ * Finds the skills of a definition: each folder with a SKILL.md in its folder of skills. The frontmatter must follow
+ * the Agent Skills specification; an invalid skill is left out with its problem, and the others are returned.
  */
 export function findSkills({ entry, files }: Pick<DefinitionSource, "entry" | "files">): {
   readonly skills: readonly DiscoveredSkill[];
@@ -31,59 +31,59 @@ export function findSkills({ entry, files }: Pick<DefinitionSource, "entry" | "f
   const problems: Problem[] = [];
   const own: string[] = [];
   for (const path of Object.keys(files).filter(isSkillFile).sort(compareText)) {
-    const unused = path.startsWith(`${folder}/`) ? faultOfPath(path.slice(folder.length + 1)) : elsewhere(folder);
-    if (unused === undefined) own.push(path);
-    else problems.push(fault(path, "unused-skill-file", `It is not served: ${unused}`, "warning"));
+    const reason = path.startsWith(`${folder}/`) ? findPathFault(path.slice(folder.length + 1)) : explainFolder(folder);
+    if (reason === undefined) own.push(path);
+    else problems.push(fault(path, "unused-skill-file", `It is not served: ${reason}`, "warning"));
   }
   const roots = own
     .filter((path) => posix.basename(path) === SKILL_FILE && posix.dirname(path) !== folder)
     .map((path) => posix.dirname(path));
-  const isOf = (root: string) => (path: string) => path.startsWith(`${root}/`);
-  for (const path of own) if (!roots.some((root) => isOf(root)(path))) problems.push(ofNoSkill(path, folder));
+  const isInside = (root: string) => (path: string) => path.startsWith(`${root}/`);
+  for (const path of own) if (!roots.some((root) => isInside(root)(path))) problems.push(orphanProblem(path, folder));
 
   const skills = roots.flatMap((root) => {
     const file = `${root}/${SKILL_FILE}`;
-    const listed = own.filter(isOf(root)).map((path) => {
+    const listed = own.filter(isInside(root)).map((path) => {
       const text = files[path]!;
       const bytes = Buffer.from(text, isBytes(path) ? "base64" : "utf8");
       const digest = createHash("sha256").update(bytes).digest("hex");
       return { path: path.slice(root.length + 1), digest, size: bytes.length };
     });
     const read = readFrontmatter(file, files[file]!);
-    const found = [
+    const skillProblems = [
       ...sizeProblems(file, listed),
       ...("problems" in read ? read.problems : frontmatterProblems(file, files[file]!, read)),
     ];
-    problems.push(...found);
-    if ("problems" in read || found.some(({ severity }) => severity === "error")) return [];
+    problems.push(...skillProblems);
+    if ("problems" in read || skillProblems.some(({ severity }) => severity === "error")) return [];
     return [{ path: root.slice(folder.length + 1), frontmatter: read.value as SkillFrontmatter, files: listed }];
   });
   return { skills, problems };
 }
 
-function elsewhere(folder: string): string {
+function explainFolder(folder: string): string {
   return `the skills of this definition are in ${folder}/`;
 }
 
-/** Why a path cannot become a URI that every host can turn into a file again. */
-function faultOfPath(path: string): string | undefined {
+/** Why a path cannot become a URI that every host can convert back to a file name. */
+function findPathFault(path: string): string | undefined {
   const names = path.split("/");
   const hidden = names.find(isHiddenName);
-  if (hidden !== undefined) return `names that begin with a dot are left out, as "${hidden}"`;
-  if (/[\p{Cc}\p{Cs}]/u.test(path)) return "its name has characters that are none in a file's name";
+  if (hidden !== undefined) return `names that begin with a dot are ignored, such as "${hidden}"`;
+  if (/[\p{Cc}\p{Cs}]/u.test(path)) return "its name has characters that file names cannot contain";
   return names.some((name) => Buffer.byteLength(name) > NAME_BYTES_MAX)
     ? `a name has at most ${NAME_BYTES_MAX} bytes`
     : undefined;
 }
 
-/** File systems allow no more. */
+/** The limit of most file systems. */
 const NAME_BYTES_MAX = 255;
 
-function ofNoSkill(path: string, folder: string): Problem {
+function orphanProblem(path: string, folder: string): Problem {
   const name = posix.basename(path);
   const message =
     name.toLowerCase() !== SKILL_FILE.toLowerCase()
-      ? `It belongs to no skill: no folder that it is in has a ${SKILL_FILE}`
+      ? `It belongs to no skill: none of its parent folders has a ${SKILL_FILE}`
       : name === SKILL_FILE
         ? `A skill has a folder of its own: move it to ${folder}/<name of the skill>/${SKILL_FILE}`
         : `Rename it to ${SKILL_FILE}: hosts read no other name`;
@@ -93,15 +93,15 @@ function ofNoSkill(path: string, folder: string): Problem {
 function sizeProblems(file: string, files: readonly { readonly size: number }[]): Problem[] {
   const { skillFiles, skillBytes } = bounds;
   const bytes = files.reduce((sum, { size }) => sum + size, 0);
-  const tooMany = `The skill has ${files.length} files, and may have ${skillFiles}`;
-  const tooLong = `The skill has ${bytes} bytes, and may have ${skillBytes}`;
+  const tooMany = `The skill has ${files.length} files; the limit is ${skillFiles}`;
+  const tooLong = `The skill has ${bytes} bytes; the limit is ${skillBytes}`;
   return [
     ...(files.length > skillFiles ? [fault(file, "too-large", tooMany)] : []),
     ...(bytes > skillBytes ? [fault(file, "too-large", tooLong)] : []),
   ];
 }
 
-/** A frontmatter that was read, and where it and its fields stand in the file. */
+/** Parsed frontmatter, with its position and the positions of its fields in the file. */
 interface Frontmatter {
   readonly value: JsonObject;
   readonly start: number;
@@ -110,7 +110,7 @@ interface Frontmatter {
 
 function readFrontmatter(file: string, text: string): Frontmatter | { readonly problems: readonly Problem[] } {
   const refuse = (message: string, offset = 0, length = 1) => ({
-    problems: [placed(file, text, offset, length, "skill-frontmatter", message)],
+    problems: [problemAt(file, text, offset, length, "skill-frontmatter", message)],
   });
   const [opening] = /^---[ \t]*\r?\n/.exec(text) ?? [];
   if (opening === undefined) {
@@ -126,7 +126,7 @@ function readFrontmatter(file: string, text: string): Frontmatter | { readonly p
   const { skillFrontmatterBytes } = bounds;
   if (bytes > skillFrontmatterBytes) {
     return refuse(
-      `The frontmatter has ${bytes} bytes, and may have ${skillFrontmatterBytes}: move texts below it`,
+      `The frontmatter has ${bytes} bytes; the limit is ${skillFrontmatterBytes}: move text below it`,
       start,
     );
   }
@@ -135,43 +135,45 @@ function readFrontmatter(file: string, text: string): Frontmatter | { readonly p
     const [error] = [...document.errors, ...document.warnings];
     if (error) {
       const [from, to] = error.pos;
-      return refuse(`The frontmatter is not YAML that can be read: ${said(error.message)}`, start + from, to - from);
+      return refuse(`The frontmatter is not valid YAML: ${shorten(error.message)}`, start + from, to - from);
     }
-    const foreign = foreignNode(document);
-    if (foreign) return refuse(foreign.message, start + foreign.offset);
+    const unsupported = findUnsupportedNode(document);
+    if (unsupported) return refuse(unsupported.message, start + unsupported.offset);
     const value: unknown = document.toJS();
     if (!isObject(value)) return refuse("The frontmatter must have fields, such as name: and description:", start);
     return { value: value as JsonObject, start, document };
   } catch (error) {
-    // Nested too deeply, for one.
-    return refuse(`The frontmatter is not YAML that can be read: ${said(String(error))}`, start);
+    // For example, nested too deeply.
+    return refuse(`The frontmatter is not valid YAML: ${shorten(String(error))}`, start);
   }
 }
 
-/** The first part that has no equal in JSON, as which clients get the frontmatter, or that another reader may take for something else. */
-function foreignNode(document: Document.Parsed): { readonly message: string; readonly offset: number } | undefined {
-  let found: { message: string; offset: number } | undefined;
-  const take = (message: string, offset: number | undefined): symbol => {
-    found = { message, offset: offset ?? 0 };
+/** The first part that JSON cannot express, or that other parsers may read differently: clients receive JSON. */
+function findUnsupportedNode(
+  document: Document.Parsed,
+): { readonly message: string; readonly offset: number } | undefined {
+  let result: { message: string; offset: number } | undefined;
+  const report = (message: string, offset: number | undefined): symbol => {
+    result = { message, offset: offset ?? 0 };
     return visit.BREAK;
   };
   visit(document, {
     Alias: (_key, { range }) =>
-      take("Write the value again: the frontmatter of a skill has no aliases (*)", range?.[0]),
+      report("Write the value again: the frontmatter of a skill cannot use aliases (*)", range?.[0]),
     Scalar(_key, { value, range }) {
       if (typeof value !== "number" || Number.isFinite(value)) return undefined;
-      return take("JSON, as which clients get the frontmatter, has no such number", range?.[0]);
+      return report("Clients receive the frontmatter as JSON, which has no such number", range?.[0]);
     },
   });
-  return found;
+  return result;
 }
 
-/** Holds each field to the Agent Skills specification: an error where clients must refuse the skill. */
+/** Checks each field against the Agent Skills specification: an error if clients must refuse the skill. */
 function frontmatterProblems(file: string, text: string, { value, start, document }: Frontmatter): Problem[] {
   const at = (field: string, message: string, severity: Problem["severity"] = "error"): Problem => {
     const node = document.get(field, true) as { readonly range?: readonly [number, number, number] } | undefined;
     const [from, to] = node?.range ?? [0, 1];
-    return { ...placed(file, text, start + from, to - from, "skill-frontmatter", message), severity };
+    return { ...problemAt(file, text, start + from, to - from, "skill-frontmatter", message), severity };
   };
   const { name, description } = value;
   const folder = posix.basename(posix.dirname(file));
@@ -179,22 +181,22 @@ function frontmatterProblems(file: string, text: string, { value, start, documen
   if (typeof name !== "string")
     problems.push(at("name", `The frontmatter needs the name of the skill: name: ${folder}`));
   else if (!NAME.test(name) || name.length > NAME_UNITS_MAX) {
-    const wanted = `1 to ${NAME_UNITS_MAX} characters of a-z, 0-9 and single hyphens between them`;
-    problems.push(at("name", `A skill's name has ${wanted}, and "${said(name)}" does not`));
+    const expected = `1 to ${NAME_UNITS_MAX} characters: a-z, 0-9 and single hyphens between them`;
+    problems.push(at("name", `A skill's name must have ${expected}; "${shorten(name)}" does not`));
   } else if (name !== folder) {
-    const remedy = `rename the folder to "${name}", or write name: ${folder}`;
-    problems.push(at("name", `The skill is called "${name}", and its folder "${said(folder)}": ${remedy}`));
+    const hint = `rename the folder to "${name}", or write name: ${folder}`;
+    problems.push(at("name", `The skill is named "${name}", but its folder "${shorten(folder)}": ${hint}`));
   }
   if (typeof description !== "string" || description.trim() === "") {
     problems.push(at("description", "The frontmatter needs a description: what the skill does, and when to use it"));
   } else if (Array.from(description).length > DESCRIPTION_CHARACTERS_MAX) {
-    const has = `${Array.from(description).length} characters, and may have ${DESCRIPTION_CHARACTERS_MAX}`;
+    const has = `${Array.from(description).length} characters; the limit is ${DESCRIPTION_CHARACTERS_MAX}`;
     problems.push(at("description", `The description has ${has}: move the rest below the frontmatter`));
   }
-  for (const [field, { wanted, isSound }] of Object.entries(optional)) {
-    if (!Object.hasOwn(value, field) || isSound(value[field]!)) continue;
+  for (const [field, { expected, isValid }] of Object.entries(optional)) {
+    if (!Object.hasOwn(value, field) || isValid(value[field]!)) continue;
     problems.push(
-      at(field, `"${field}" should be ${wanted}: hosts may refuse the skill or ignore the field`, "warning"),
+      at(field, `"${field}" should be ${expected}: hosts may refuse the skill or ignore the field`, "warning"),
     );
   }
   return problems;
@@ -207,26 +209,26 @@ const COMPATIBILITY_CHARACTERS_MAX = 500;
 
 const isText = (value: Json): value is string => typeof value === "string" && value !== "";
 
-const optional: Readonly<Record<string, { wanted: string; isSound: (value: Json) => boolean }>> = {
-  license: { wanted: "the name of a license, or of the file with it", isSound: isText },
+const optional: Readonly<Record<string, { expected: string; isValid: (value: Json) => boolean }>> = {
+  license: { expected: "the name of a license, or of the file with it", isValid: isText },
   compatibility: {
-    wanted: `a text of at most ${COMPATIBILITY_CHARACTERS_MAX} characters`,
-    isSound: (value) => isText(value) && Array.from(value).length <= COMPATIBILITY_CHARACTERS_MAX,
+    expected: `a string of at most ${COMPATIBILITY_CHARACTERS_MAX} characters`,
+    isValid: (value) => isText(value) && Array.from(value).length <= COMPATIBILITY_CHARACTERS_MAX,
   },
   metadata: {
-    wanted: "a list of names and texts (put quotes around numbers)",
-    isSound: (value) => isObject(value) && Object.values(value).every((each) => typeof each === "string"),
+    expected: "a map of names to strings (put quotes around numbers)",
+    isValid: (value) => isObject(value) && Object.values(value).every((each) => typeof each === "string"),
   },
-  "allowed-tools": { wanted: "the names of tools with spaces between them, in one text", isSound: isText },
+  "allowed-tools": { expected: "a string of tool names separated by spaces", isValid: isText },
 };
 
-function said(text: string): string {
-  return cutText(text, SAID_UNITS_MAX);
+function shorten(text: string): string {
+  return cutText(text, QUOTED_UNITS_MAX);
 }
 
-const SAID_UNITS_MAX = 200;
+const QUOTED_UNITS_MAX = 200;
 
-function placed(file: string, text: string, offset: number, length: number, code: string, message: string): Problem {
+function problemAt(file: string, text: string, offset: number, length: number, code: string, message: string): Problem {
   const { line, column, lineText } = positionAt(text, offset);
   return { ...fault(file, code, message), line, column, frame: codeFrame(lineText, line, column, Math.max(1, length)) };
 }

@@ -1,43 +1,43 @@
 /**
- * The modules of Node that a definition's own file and an npm package's file may import: one table, the same whichever
- * Node compiles, so that the same sources give the same bundle. It is there for clear answers, at publish time, and is no
- * boundary: code that wants more finds `process.getBuiltinModule`, and then stands before the sandbox and Node's
+ * The modules of Node.js that a definition's own files and files of npm packages may import: one table for all versions
+ * of Node.js, so that the same sources give the same bundle. It exists for clear errors at publish time and is not a
+ * security boundary: code can call `process.getBuiltinModule`, and is then confined by the sandbox and Node.js's
  * permission model.
  *
- * A definition's import of a refused module fails where its author sees it. Packages name such modules for a path that
- * is rarely taken (a mail program, a debugger, an older system), and would otherwise not load at all: they get a stub,
- * which only fails when it is called.
+ * A definition's import of a refused module fails at publish time. Packages import such modules for rarely used code
+ * paths (a mail program, a debugger, an older system) and would otherwise not load at all: they get a stub that only
+ * fails when it is called.
  */
 export type BuiltinImporter = "definition" | "package";
 
 export type BuiltinAnswer =
   | { readonly kind: "external" }
-  /** `why` is a whole sentence that says what to use instead. */
+  /** `why` is a complete sentence that says what to use instead. */
   | { readonly kind: "refused"; readonly why: string }
-  /** `code` is the text of a CommonJS module. */
+  /** `code` is the source of a CommonJS module. */
   | { readonly kind: "stub"; readonly code: string };
 
-/** `node:fs` and `fs` → `fs`; undefined for what Node does not bring along. */
+/** `node:fs` and `fs` → `fs`; undefined if it is not a built-in module of Node.js. */
 export function builtinName(specifier: string): string | undefined {
   if (specifier.startsWith("node:")) return specifier.slice("node:".length);
-  const isKnown = external.has(specifier) || inner.has(specifier) || Object.hasOwn(refused, specifier);
-  return isKnown && !onlyWithPrefix.has(specifier) ? specifier : undefined;
+  const isBuiltin = external.has(specifier) || internal.has(specifier) || Object.hasOwn(refused, specifier);
+  return isBuiltin && !onlyWithPrefix.has(specifier) ? specifier : undefined;
 }
 
 /** Decides on an import; `builtin` is a name as `builtinName` returns it. */
 export function builtinFor(builtin: string, importer: BuiltinImporter): BuiltinAnswer {
   if (external.has(builtin)) return { kind: "external" };
-  if (inner.has(builtin)) {
+  if (internal.has(builtin)) {
     if (importer === "package") return { kind: "external" };
     const documented = builtin.split("_")[1]!;
-    return { kind: "refused", why: `It is an inner part of Node: import "node:${documented}".` };
+    return { kind: "refused", why: `It is internal to Node.js: import "node:${documented}".` };
   }
-  const known = Object.hasOwn(refused, builtin) ? refused[builtin]! : undefined;
-  if (importer === "definition") return { kind: "refused", why: known?.why ?? otherwise };
-  return { kind: "stub", code: known ? stubOf(builtin, known) : unknownModule(builtin) };
+  const refusal = Object.hasOwn(refused, builtin) ? refused[builtin]! : undefined;
+  if (importer === "definition") return { kind: "refused", why: refusal?.why ?? notAvailable };
+  return { kind: "stub", code: refusal ? createStub(builtin, refusal) : unknownModule(builtin) };
 }
 
-/** Node's modules that compute, or work in the room that a guest has for itself: its folder, its process. */
+/** Node.js modules that only compute, or only affect the guest's own folder and process. */
 const external: ReadonlySet<string> = new Set(
   (
     "assert assert/strict async_hooks buffer console constants crypto dgram diagnostics_channel dns dns/promises " +
@@ -47,18 +47,18 @@ const external: ReadonlySet<string> = new Set(
   ).split(" "),
 );
 
-/** The modules that definitions and packages alike may import, in the order of the alphabet. */
+/** The modules that both definitions and packages may import, sorted alphabetically. */
 export const importableBuiltins: readonly string[] = [...external];
 
-/** Undocumented, and named by old packages. */
-const inner: ReadonlySet<string> = new Set(
+/** Undocumented, but imported by old packages. */
+const internal: ReadonlySet<string> = new Set(
   (
     "_http_agent _http_client _http_common _http_incoming _http_outgoing _http_server _stream_duplex " +
     "_stream_passthrough _stream_readable _stream_transform _stream_writable _tls_common _tls_wrap"
   ).split(" "),
 );
 
-/** Without `node:`, these are packages of the registry. */
+/** Without `node:`, these are names of npm packages. */
 const onlyWithPrefix: ReadonlySet<string> = new Set(["sea", "sqlite", "test", "test/reporters"]);
 
 interface RefusedBuiltin {
@@ -67,29 +67,27 @@ interface RefusedBuiltin {
   readonly functions?: readonly string[];
   /** They throw when constructed; classes of packages can extend them. */
   readonly classes?: readonly string[];
-  /** Whatever asks, and starts nothing: names with their JavaScript. */
+  /** Exports that only return information: names with their JavaScript. */
   readonly harmless?: Readonly<Record<string, string>>;
 }
 
 const processes = "A definition cannot start processes: write a shell definition (.sh) to run commands.";
 const threads =
-  "A definition has one process and one thread: do the work in the function, which holds up no other server.";
-const debugging = "Nothing outside can look into a guest: log with console or the context, and debug in `berth dev`.";
-const tests = "A guest runs no tests: test the definition's functions where you write them.";
+  "A definition has one process and one thread: do the work in the function, which blocks no other server.";
+const debugging =
+  "A guest cannot be inspected from outside: log with console or the context, and debug in `berth dev`.";
+const tests = "Tests do not run in a guest: test the definition's functions where you write them.";
 
-const nothing = "() => undefined";
+const noop = "() => undefined";
 
 const inspector: RefusedBuiltin = {
   why: debugging,
   functions: ["open", "waitForDebugger"],
   classes: ["Session"],
-  harmless: { close: nothing, url: nothing, console: "globalThis.console", Network: "{}" },
+  harmless: { close: noop, url: noop, console: "globalThis.console", Network: "{}" },
 };
 
-/**
- * The names are those of Node 20 and 24 together, written down here, since a list taken from the Node that compiles
- * would give another bundle on each.
- */
+/** Names of Node.js 20 and 24: a list from the running Node.js would give a different bundle with each version. */
 const refused: Readonly<Record<string, RefusedBuiltin>> = {
   child_process: {
     why: processes,
@@ -110,7 +108,7 @@ const refused: Readonly<Record<string, RefusedBuiltin>> = {
       SCHED_RR: "2",
       schedulingPolicy: "2",
       disconnect: "(done) => { if (done) queueMicrotask(done); }",
-      // There are no workers of which an event could tell.
+      // Without workers there are no events to report.
       ...Object.fromEntries(
         ["addListener", "off", "on", "once", "removeAllListeners", "removeListener"].map((name) => [
           name,
@@ -130,12 +128,12 @@ const refused: Readonly<Record<string, RefusedBuiltin>> = {
     harmless: { REPL_MODE_SLOPPY: 'Symbol("repl-sloppy")', REPL_MODE_STRICT: 'Symbol("repl-strict")' },
   },
   sea: {
-    why: "A guest is no single executable: import data as a .json file of the definition's own.",
+    why: "A guest is not a single executable: import data as a .json file of the definition.",
     functions: ["getAsset", "getAssetAsBlob", "getAssetKeys", "getRawAsset"],
     harmless: { isSea: "() => false" },
   },
   sqlite: {
-    why: "A database lasts no longer than the guest: keep values in variables, or use SQLite as WebAssembly (sql.js).",
+    why: "A database is lost when the guest ends: store values in variables, or use SQLite as WebAssembly (sql.js).",
     functions: ["backup"],
     classes: ["DatabaseSync", "Session", "SQLTagStore", "StatementSync"],
     harmless: { constants: "{}" },
@@ -149,10 +147,10 @@ const refused: Readonly<Record<string, RefusedBuiltin>> = {
   trace_events: {
     why: debugging,
     functions: ["createTracing"],
-    harmless: { getEnabledCategories: nothing },
+    harmless: { getEnabledCategories: noop },
   },
   wasi: {
-    why: "WASI reaches for files and arguments: call WebAssembly.instantiate with imports of your own.",
+    why: "WASI needs files and arguments: call WebAssembly.instantiate with your own imports.",
     classes: ["WASI"],
   },
   worker_threads: {
@@ -175,19 +173,19 @@ const refused: Readonly<Record<string, RefusedBuiltin>> = {
       getEnvironmentData: "(key) => environmentData.get(key)",
       setEnvironmentData: "(key, value) => { environmentData.set(key, value); }",
       isMarkedAsUntransferable: "() => false",
-      markAsUncloneable: nothing,
-      markAsUntransferable: nothing,
+      markAsUncloneable: noop,
+      markAsUntransferable: noop,
     },
   },
 };
 
-const otherwise = "It is not among the modules of Node that a definition may use.";
+const notAvailable = "It is not one of the Node.js modules that a definition may use.";
 
 /**
- * The exports are own, enumerable properties of a plain object without `__esModule`, so that all three of `require`,
- * `import { exec } from` and `import process from` find them when esbuild has turned one into the other.
+ * Exports are own, enumerable properties of a plain object without `__esModule`, so that `require`, `import { exec }
+ * from` and `import process from` all find them after esbuild has converted one into another.
  */
-function stubOf(builtin: string, { why, functions = [], classes = [], harmless = {} }: RefusedBuiltin): string {
+function createStub(builtin: string, { why, functions = [], classes = [], harmless = {} }: RefusedBuiltin): string {
   const lines = [
     '"use strict";',
     "const refuse = (what) => {",
@@ -205,22 +203,22 @@ function stubOf(builtin: string, { why, functions = [], classes = [], harmless =
   return `${lines.join("\n")}\n`;
 }
 
-/** It fails as in a Node that does not have it: packages try, and do without. */
+/** Fails as in a Node.js without this module: packages catch the error and continue. */
 function unknownModule(builtin: string): string {
-  const message = JSON.stringify(`Cannot find module 'node:${builtin}': no guest has it`);
+  const message = JSON.stringify(`Cannot find module 'node:${builtin}': it is not available in guests`);
   return `throw Object.assign(new Error(${message}), { code: "MODULE_NOT_FOUND" });\n`;
 }
 
 /**
- * The beginning of a bundle with packages of a set: the `require` through which CommonJS packages reach Node's modules,
- * also with names that they compute. Anything but `names` is not found, which packages expect of what is not installed.
- * It is one line, without a line's end.
+ * The beginning of a bundle with packages of a set: the `require` with which CommonJS packages load modules of Node.js,
+ * including by computed names. Names outside of `names` are not found, as packages expect of a module that is not
+ * installed. It is a single line without a line break at its end.
  */
-export function requireBanner(names: readonly string[] = [...external, ...inner]): string {
+export function requireBanner(names: readonly string[] = [...external, ...internal]): string {
   return (
     'import { createRequire as __createRequire } from "node:module"; const require = ((load, names) => { ' +
     'const known = (name) => { const bare = String(name).replace(/^node:/, ""); if (names.has(bare)) return `node:${bare}`; ' +
-    "throw Object.assign(new Error(`Cannot find module '${name}': a bundle holds all its own modules, and of Node's those that a guest may use`), " +
+    "throw Object.assign(new Error(`Cannot find module '${name}': a bundle contains all its own modules, and can load only the Node.js modules that guests may use`), " +
     '{ code: "MODULE_NOT_FOUND" }); }; const require = (name) => load(known(name)); ' +
     "require.resolve = Object.assign((name) => known(name), { paths: () => [] }); " +
     "require.cache = Object.create(null); require.extensions = Object.create(null); require.main = undefined; return require; })" +
@@ -229,8 +227,9 @@ export function requireBanner(names: readonly string[] = [...external, ...inner]
 }
 
 /**
- * The bundle's name in programs that ask for it, as values for esbuild's `define`. There is no such file: where a
- * guest has its bundle is its own. The names are the same on every machine, and packages that build paths of them load.
+ * The bundle's file name as its code sees it, as values for esbuild's `define`. No such file exists: where a guest
+ * stores its bundle is internal. The names are the same on every machine, and packages that build paths from them can
+ * load.
  */
 export const bundleNames: Readonly<Record<string, string>> = {
   __dirname: '"/bundle"',

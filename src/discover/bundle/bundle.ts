@@ -15,12 +15,12 @@ import { definitionPlugin, importedAtRunTime, isWithinBounds, type RefusedImport
 import { keepSources, mapReference, withoutMapReferences, type SourceMap } from "./source-map.ts";
 
 /**
- * Makes the one file that a guest runs out of a definition's sources. Owns what a definition may import and how the
- * bundle's bytes come about; must not know how tools are found or how a guest is started. The same sources give the
- * same bytes on every machine: no path of the host is in the output.
+ * Builds the single file that a guest runs from a definition's sources. Owns the rules for imports and the bytes of the
+ * bundle; must not know how tools are found or how a guest is started. The same sources give the same bytes on every
+ * machine: the output contains no path of the host.
  *
- * The source map is inline and names the definition's own files `definition:<path>`: an absolute URL, so that Node's
- * `--enable-source-maps` gives the same stack wherever the bundle's file stands.
+ * The source map is inline and names the definition's own files `definition:<path>`: an absolute URL, so that Node.js's
+ * `--enable-source-maps` gives the same stack wherever the bundle is stored.
  */
 export async function bundleDefinition(
   source: DefinitionSource,
@@ -35,12 +35,12 @@ export async function bundleDefinition(
   }
   if (source.language === "shell") return { bundle: text, problems: [] };
 
-  const raw = await rawMapReferences(source);
-  if (raw.length > 0) return { problems: raw };
-  const computed = Object.entries(source.files).flatMap(([file, code]) => computedImports(file, code));
-  if (computed.length > 0) return { problems: computed };
+  const rawReferences = await findRawMapReferences(source);
+  if (rawReferences.length > 0) return { problems: rawReferences };
+  const computedProblems = Object.entries(source.files).flatMap(([file, code]) => findComputedProblems(file, code));
+  if (computedProblems.length > 0) return { problems: computedProblems };
 
-  // Nothing is wrong where all that could be an alias is a package.
+  // Not an error if everything that could be an alias is an installed package.
   const { fault } = readPathAliases(source.files);
   const isAlias = (specifier: string): boolean =>
     builtinName(specifier) === undefined && !packages?.hasFolder(`/node_modules/${packageName(specifier)}`);
@@ -51,17 +51,17 @@ export async function bundleDefinition(
     if (!isWithinBounds(result.metafile!)) {
       return { problems: [problem("import-refused", importedAtRunTime, source.entry)] };
     }
-    // What a package's author may have meant is nothing that a definition's author could change.
+    // A definition's author cannot fix warnings about packages.
     const warnings = result.warnings.filter(isOwn).flatMap((message) => toProblems(message, "warning", source));
     if (warnings.some(({ severity }) => severity === "error")) return { problems: warnings };
     const [map, code] = ["bundle.js.map", "bundle.js"].map((name) =>
       result.outputFiles!.find((file) => file.path.endsWith(name)),
     );
-    const start = packages ? `${requireBanner()}\n` : "";
-    const bundle = assemble(code!.text, map!.text, start, source.files, bundleBytes);
-    const shares = sharesOf(result.metafile!);
+    const banner = packages ? `${requireBanner()}\n` : "";
+    const bundle = assemble(code!.text, map!.text, banner, source.files, bundleBytes);
+    const shares = measureShares(result.metafile!);
     if (bundle !== undefined) return { bundle, problems: warnings, ...(shares.length > 0 && { packages: shares }) };
-    const message = `Its bundle has more than ${bundleBytes} bytes (BERTH_BUNDLE_BYTES)${mostOf(shares)}: split the server, or read long texts from variables.`;
+    const message = `Its bundle has more than ${bundleBytes} bytes (BERTH_BUNDLE_BYTES)${describeLargest(shares)}: split the server, or read long texts from variables.`;
     return { problems: [...warnings, problem("too-large", message, source.entry)] };
   } catch (cause) {
     if (!isBuildFailure(cause)) throw new BundlerEnded("the bundler has ended", { cause });
@@ -71,27 +71,24 @@ export async function bundleDefinition(
 }
 
 async function build(source: DefinitionSource, packages: PackageFiles | undefined): Promise<BuildResult> {
-  // Loaded here, so that a process which only serves never loads a bundler.
+  // Loaded here, so that a serving process never loads a bundler.
   const esbuild = await import("esbuild");
-  if (!packages || !keptBuild) return esbuild.build(buildOptions(() => source, packages));
-  const kept = keptBuild;
-  kept.source = source;
-  if (kept.packages !== packages) {
-    await kept.context?.dispose();
-    kept.context = await esbuild.context(buildOptions(() => kept.source!, packages));
-    kept.packages = packages;
+  if (!packages || !buildCache) return esbuild.build(buildOptions(() => source, packages));
+  const cache = buildCache;
+  cache.source = source;
+  if (cache.packages !== packages) {
+    await cache.context?.dispose();
+    cache.context = await esbuild.context(buildOptions(() => cache.source!, packages));
+    cache.packages = packages;
   }
-  return kept.context!.rebuild();
+  return cache.context!.rebuild();
 }
 
-let keptBuild: { packages?: PackageFiles; source?: DefinitionSource; context?: BuildContext } | undefined;
+let buildCache: { packages?: PackageFiles; source?: DefinitionSource; context?: BuildContext } | undefined;
 
-/**
- * From now on the files of the last definition's packages stay parsed for the next build. For a process that bundles one
- * definition at a time, and does not wait for the bundler's process when it ends.
- */
-export function keepBuild(): void {
-  keptBuild = {};
+/** Keeps the parsed packages for the next build, in a process that bundles one definition at a time. */
+export function enableBuildCache(): void {
+  buildCache = {};
 }
 
 interface Bundled {
@@ -101,27 +98,27 @@ interface Bundled {
   readonly problems: Problem[];
 }
 
-/** The parts of the bundle that come from packages, the largest first. */
-function sharesOf({ outputs }: Metafile): PackageShare[] {
+/** The parts of the bundle that come from packages, largest first. */
+function measureShares({ outputs }: Metafile): PackageShare[] {
   const shares = new Map<string, number>();
   for (const { inputs } of Object.values(outputs)) {
     for (const [input, { bytesInOutput }] of Object.entries(inputs)) {
-      const of = /^package:(@?[^@]+@[^/+]+)/.exec(input)?.[1];
-      if (of !== undefined) shares.set(of, (shares.get(of) ?? 0) + bytesInOutput);
+      const packageId = /^package:(@?[^@]+@[^/+]+)/.exec(input)?.[1];
+      if (packageId !== undefined) shares.set(packageId, (shares.get(packageId) ?? 0) + bytesInOutput);
     }
   }
-  const share = ([of, bytes]: [string, number]): PackageShare => {
-    const at = of.lastIndexOf("@");
-    return { name: of.slice(0, at), version: of.slice(at + 1), bytes };
+  const toShare = ([packageId, bytes]: [string, number]): PackageShare => {
+    const at = packageId.lastIndexOf("@");
+    return { name: packageId.slice(0, at), version: packageId.slice(at + 1), bytes };
   };
-  return [...shares].map(share).sort((one, other) => other.bytes - one.bytes || compareText(one.name, other.name));
+  return [...shares].map(toShare).sort((one, other) => other.bytes - one.bytes || compareText(one.name, other.name));
 }
 
-function mostOf([largest]: readonly PackageShare[]): string {
+function describeLargest([largest]: readonly PackageShare[]): string {
   return largest ? `, of which ${largest.name} has ${largest.bytes}` : "";
 }
 
-/** Its process cannot be asked again. */
+/** The bundler's process has exited and cannot be used again. */
 export class BundlerEnded extends Error {}
 
 function bundlerFailed({ entry }: DefinitionSource): Problem {
@@ -144,20 +141,17 @@ function buildOptions(current: () => DefinitionSource, packages: PackageFiles | 
     metafile: true,
     write: false,
     logLevel: "silent",
-    // Nothing of the folder that Berth happens to run in may have a say: no tsconfig.json, no environment.
+    // Nothing in the folder that Berth runs in may influence the result: no tsconfig.json, no environment.
     tsconfigRaw: { compilerOptions: { target: "es2023", useDefineForClassFields: true } },
     define: packages ? inBundle : {},
-    // Code of packages is read by nobody here, and a guest reads all of it at each of its starts.
+    // Nobody reads code of packages here, and a guest parses all of it at each start.
     minifyWhitespace: packages !== undefined,
     minifySyntax: packages !== undefined,
     logOverride: importsAtRunTime,
   };
 }
 
-/**
- * esbuild lets these pass; a name that is only known when it runs cannot be checked here. In a definition that is an
- * error. Packages try what may not be there, and hear of it when they do.
- */
+/** Names that are computed at run time: an error in a definition; packages get an error when they import. */
 const importsAtRunTime = {
   "unsupported-dynamic-import": "warning",
   "unsupported-require-call": "warning",
@@ -165,49 +159,49 @@ const importsAtRunTime = {
   "empty-glob": "warning",
 } as const;
 
-/** As in a build for production, which is what packages ask about. */
+/** As in a production build, which packages check for. */
 const inBundle = { ...bundleNames, "process.env.NODE_ENV": '"production"' };
 
 /** The namespace of the definition's own files. */
 const OWN = "definition:";
 
-/** With as much of the map as fits; undefined where the code alone does not. */
+/** Includes as much of the source map as fits; undefined if the code alone does not. */
 function assemble(
   code: string,
   map: string,
-  start: string,
+  banner: string,
   files: DefinitionSource["files"],
   bytesMax: number,
 ): string | undefined {
-  // A position in an asset means nothing, and the map would hold it a second time.
-  const kept = keepSources(JSON.parse(map) as SourceMap, (source) => source.startsWith(OWN) && !isAsset(source));
-  const { version, sources, names } = kept;
-  const mappings = start.endsWith("\n") ? `;${kept.mappings}` : kept.mappings;
+  // A position in an asset means nothing, and the map would contain the asset a second time.
+  const ownMap = keepSources(JSON.parse(map) as SourceMap, (source) => source.startsWith(OWN) && !isAsset(source));
+  const { version, sources, names } = ownMap;
+  const mappings = banner.endsWith("\n") ? `;${ownMap.mappings}` : ownMap.mappings;
   const texts = sources.map((source) => withoutMapReferences(files[source.slice(OWN.length)]!));
   const withMap = (sourcesContent?: readonly string[]): string => {
     const sourceMap = Buffer.from(JSON.stringify({ version, sources, sourcesContent, names, mappings })).toString(
       "base64",
     );
-    return `${start}${code}//# sourceMappingURL=data:application/json;base64,${sourceMap}\n`;
+    return `${banner}${code}//# sourceMappingURL=data:application/json;base64,${sourceMap}\n`;
   };
-  const ways = [() => withMap(texts), () => withMap(), () => start + code];
-  for (const way of ways) {
-    const bundle = way();
+  const variants = [() => withMap(texts), () => withMap(), () => banner + code];
+  for (const variant of variants) {
+    const bundle = variant();
     if (Buffer.byteLength(bundle) <= bytesMax) return bundle;
   }
   return undefined;
 }
 
-/** None for what esbuild says of any other file, or of none: that could quote what stands on the host's disk. */
+/** Drops messages of esbuild about other files, or about none: they could quote files on the host's disk. */
 function toProblems(message: Message, severity: Problem["severity"], source: DefinitionSource): Problem[] {
   const refused = message.detail as RefusedImport | undefined;
-  const position = message.location ? positionOf(message.location, source) : { file: source.entry };
+  const position = message.location ? toPosition(message.location, source) : { file: source.entry };
   if (!position || (!message.location && !refused)) return [];
   if (isImportAtRunTime(message)) {
     return [{ code: "import-refused", message: importedAtRunTime, severity: "error", ...position }];
   }
   const code = refused?.code ?? (severity === "warning" ? "suspicious-code" : "syntax-error");
-  return [{ code, message: sentence(message.text), severity, ...position }];
+  return [{ code, message: toSentence(message.text), severity, ...position }];
 }
 
 function isOwn({ location }: Message): boolean {
@@ -218,10 +212,10 @@ function isImportAtRunTime({ id, text }: Message): boolean {
   return Object.hasOwn(importsAtRunTime, id) || /^Could not resolve (import|require)\(/.test(text);
 }
 
-function computedImports(file: string, text: string): Problem[] {
+function findComputedProblems(file: string, text: string): Problem[] {
   if (!isCode(file)) return [];
-  const found = findComputedImports(text).slice(0, computedImportsShown);
-  return found.map(({ specifier, offset }) => {
+  const imports = findComputedImports(text).slice(0, computedImportsShown);
+  return imports.map(({ specifier, offset }) => {
     const { line, column, lineText } = positionAt(text, offset);
     const frame = codeFrame(lineText, line, column, specifier.length);
     return { code: "import-refused", message: importedAtRunTime, severity: "error", file, line, column, frame };
@@ -230,8 +224,8 @@ function computedImports(file: string, text: string): Problem[] {
 
 const computedImportsShown = 50;
 
-/** There an escape would change what the program means. */
-async function rawMapReferences({ files }: DefinitionSource): Promise<Problem[]> {
+/** Finds references to source maps where an escape would change the meaning of the program. */
+async function findRawMapReferences({ files }: DefinitionSource): Promise<Problem[]> {
   const possible = Object.entries(files).filter(([file, text]) => isCode(file) && refersToMap(text));
   if (possible.length === 0) return [];
   const { default: ts } = await import("#typescript");
@@ -244,7 +238,7 @@ async function rawMapReferences({ files }: DefinitionSource): Promise<Problem[]>
           ? [template.head, ...template.templateSpans.map(({ literal }) => literal)]
           : [template];
         for (const part of parts)
-          if (refersToMap(part.getText())) found.push(rawMapReference(file, text, part.getStart()));
+          if (refersToMap(part.getText())) found.push(rawReferenceProblem(file, text, part.getStart()));
       }
       ts.forEachChild(node, visit);
     };
@@ -257,15 +251,15 @@ function refersToMap(text: string): boolean {
   return text.search(mapReference) >= 0;
 }
 
-function rawMapReference(file: string, text: string, offset: number): Problem {
+function rawReferenceProblem(file: string, text: string, offset: number): Problem {
   const { line, column, lineText } = positionAt(text, offset);
-  const message = 'A tagged template cannot hold "# sourceMappingURL": split it, as in ${"# source"}MappingURL.';
+  const message = 'A tagged template cannot contain "# sourceMappingURL": split it, as in ${"# source"}MappingURL.';
   const frame = codeFrame(lineText, line, column);
   return { code: "suspicious-code", message, severity: "error", file, line, column, frame };
 }
 
 /** esbuild counts columns in UTF-8 bytes from 0. */
-function positionOf(
+function toPosition(
   { file: name, line, column: byte, length: byteLength, lineText }: Location,
   { files }: DefinitionSource,
 ): Pick<Problem, "file" | "line" | "column" | "frame"> | undefined {
@@ -283,9 +277,9 @@ function problem(code: string, message: string, file?: string): Problem {
   return { code, message, severity: "error", ...(file === undefined ? {} : { file }) };
 }
 
-function sentence(text: string): string {
+function toSentence(text: string): string {
   if (text.startsWith('No matching export in "berth:')) {
-    return `${text.replace("berth:", "")}: it holds types only, so write "import type".`;
+    return `${text.replace("berth:", "")}: it exports only types, so write "import type".`;
   }
   text = text.replace(/"(definition|package):/g, '"');
   return /[.!?]$/.test(text) ? text : `${text}.`;

@@ -6,10 +6,7 @@ export interface SourceMap {
   readonly mappings: string;
 }
 
-/**
- * The same map with only the sources that `keep` accepts; generated code of the others maps to nothing.
- * Packages are most of a bundle's map, and positions in them help nobody who wrote a definition.
- */
+/** Keeps only the sources that `keep` accepts: packages are most of a map, and do not help a definition's author. */
 export function keepSources(map: SourceMap, keep: (source: string) => boolean): SourceMap {
   const kept = map.sources.map((source, index) => ({ source, index })).filter(({ source }) => keep(source));
   const newIndex = new Map(kept.map(({ index }, position) => [index, position]));
@@ -26,14 +23,14 @@ export function keepSources(map: SourceMap, keep: (source: string) => boolean): 
 /** Fields of a segment: generated column, source, line, column, name; each relative to the one before it. */
 type Fields = [column: number, source: number, line: number, originalColumn: number, name: number];
 
-/** `names` is filled with the new place of each name that is still used. */
+/** Fills `names` with the new index of each name that is still used. */
 function rewrite(mappings: string, newIndex: ReadonlyMap<number, number>, names: Map<number, number>): string {
   const read: Fields = [0, 0, 0, 0, 0];
   const written: Fields = [0, 0, 0, 0, 0];
   const lines = mappings.split(";").map((line) => {
     read[0] = 0;
     written[0] = 0;
-    let mapped = true; // Whether the last segment written has a source: one without ends it, a second says nothing new.
+    let mapped = true; // True if the last written segment has a source. One without ends the mapping; a second is redundant.
     const segments: string[] = [];
     for (const segment of line === "" ? [] : line.split(",")) {
       const count = decode(segment, read);
@@ -54,7 +51,7 @@ function rewrite(mappings: string, newIndex: ReadonlyMap<number, number>, names:
 
 const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/** Adds a segment's differences to `fields`; returns how many it had. */
+/** Adds a segment's deltas to `fields`; returns the number of deltas. */
 function decode(segment: string, fields: Fields): number {
   let count = 0;
   let value = 0;
@@ -72,7 +69,7 @@ function decode(segment: string, fields: Fields): number {
   return count;
 }
 
-/** Writes absolute values as differences from `fields`, which become those values. */
+/** Writes absolute values as deltas from `fields`, which then hold those values. */
 function encode(values: readonly number[], fields: Fields): string {
   let text = "";
   values.forEach((value, position) => {
@@ -88,13 +85,10 @@ function encode(values: readonly number[], fields: Fields): string {
   return text;
 }
 
-/**
- * A text in which no comment refers to a source map: a bundler would read that, wherever it stands, and tell of it. An
- * escape makes no difference where a program means such words, but in the raw text of a tagged template.
- */
+/** Escapes references to source maps, which a bundler would read anywhere. Changes only raw template text. */
 export function withoutMapReferences(text: string): string {
   return text.replace(mapReference, "$1\\u0073");
 }
 
-/** Before its first letter; that is all that is taken away. */
+/** Matches up to the `s`, the only character that is replaced. */
 export const mapReference = /([#@][ \t]*)s(?=ourceMappingURL)/g;

@@ -5,83 +5,77 @@ import { isCode } from "./resolve.ts";
 import { isSkillFile } from "./skill-files.ts";
 
 /**
- * Finds what a TypeScript file imports, types included, without a compiler: gathering a definition's files must cost
- * next to nothing, and bundlers forget imports of types. It reads tokens, not grammar; on code that does not parse it
- * may miss imports, and whoever compiles the file says so with a position.
+ * Finds the imports of a TypeScript file, including those of types, without a compiler: gathering a definition's files
+ * must be cheap, and bundlers drop imports of types. It reads tokens, not grammar: in code that does not parse it may
+ * miss imports, but then compiling the file reports a syntax error.
  */
 interface FoundImport {
   readonly specifier: string;
-  /** Offset of the opening quote, in UTF-16 units from 0. */
+  /** Offset of the opening quote, in UTF-16 code units from 0. */
   readonly offset: number;
 }
 
 export function findImports(text: string): FoundImport[] {
-  // Most files import none of their own, and reading every token of them would be for nothing.
-  return /["']\.\.?(?:\/|["'])/.test(text) ? importsIn(text) : [];
+  // Most files have no relative imports: tokenizing them would be wasted.
+  return /["']\.\.?(?:\/|["'])/.test(text) ? parseImports(text) : [];
 }
 
-export function importsIn(text: string): FoundImport[] {
+export function parseImports(text: string): FoundImport[] {
   const tokens = [...tokenize(text)];
-  const found: FoundImport[] = [];
+  const imports: FoundImport[] = [];
   tokens.forEach((token, index) => {
     if (token.kind !== "word" || tokens[index - 1]?.text === ".") return;
     const at = token.text === "import" || token.text === "export" ? specifierAfter(tokens, index) : undefined;
-    if (at !== undefined) found.push({ specifier: unquote(at.text), offset: at.offset });
+    if (at !== undefined) imports.push({ specifier: unquote(at.text), offset: at.offset });
   });
-  return found;
+  return imports;
 }
 
 /**
- * The packages that a definition imports, types included: all that is neither a path, nor an alias of one, nor a builtin
- * with its prefix.
- * `NodeJS.Timeout` is a type of a package, too, which nothing imports.
+ * The packages that a definition imports, including for types: every specifier that is neither a path, an alias of one,
+ * nor a built-in module with prefix. `NodeJS.Timeout` is a type of a package that nothing imports.
  */
 export function packageImports({ language, files }: Pick<DefinitionSource, "language" | "files">): string[] {
   if (language === "shell") return [];
   const texts = Object.entries(files).filter(
     ([file, text]) => isCode(file) && !isSkillFile(file) && /["'][@\w]/.test(text) && /\bfrom\b|\bimport\b/.test(text),
   );
-  const found = texts.flatMap(([, text]) => importsIn(text)).map(({ specifier }) => specifier);
-  if (Object.entries(files).some(([file, text]) => isCode(file) && /\bNodeJS\./.test(text))) found.push(NODE_TYPES);
-  if (found.includes("valibot")) found.push(VALIBOT_CONVERTER);
+  const specifiers = texts.flatMap(([, text]) => parseImports(text)).map(({ specifier }) => specifier);
+  if (Object.entries(files).some(([file, text]) => isCode(file) && /\bNodeJS\./.test(text)))
+    specifiers.push(NODE_TYPES);
+  if (specifiers.includes("valibot")) specifiers.push(VALIBOT_CONVERTER);
   const { resolve } = readPathAliases(files);
-  return [...new Set(found)].filter((specifier) => {
+  return [...new Set(specifiers)].filter((specifier) => {
     if (!/^[@\w]/.test(specifier) || /^(?:node:|berth$)/.test(specifier)) return false;
     return resolve("", specifier, (path) => Object.hasOwn(files, path)).kind !== "file";
   });
 }
 
-/** Describes valibot's schemas as JSON, where a definition may use it. */
+/** The package that describes valibot schemas as JSON, if a definition may use it. */
 export const VALIBOT_CONVERTER = "@valibot/to-json-schema";
 
-/**
- * Where `import(…)` or `require(…)` is given something else than one string. esbuild would expand a pattern on the
- * host's disk, so this is looked for before esbuild sees the text.
- */
+/** Finds `import(…)` and `require(…)` of anything but a string, which esbuild would expand on the host's disk. */
 export function findComputedImports(text: string): FoundImport[] {
   if (!/\b(?:import|require)\s*[(/.[]|\\u/.test(text)) return [];
-  return computedImportsIn([...tokenize(text)]).map(({ token }) => ({ specifier: token.text, offset: token.offset }));
+  return findComputedCalls([...tokenize(text)]).map(({ token }) => ({ specifier: token.text, offset: token.offset }));
 }
 
-/**
- * Keeps esbuild from expanding what a package computes on the host's disk: the call stays as it is, and fails when it is
- * carried out. Packages try such imports, and go on without them.
- */
+/** Makes computed imports of a package fail at run time, instead of letting esbuild expand them on the host's disk. */
 export function withoutPatterns(text: string): string {
   if (!/\b(?:import|require)\s*\((?!\s*(?:"[^"\n]*"|'[^'\n]*')\s*\))/.test(text)) return text;
   let rest = text;
   const tokens = [...tokenize(text)];
-  for (const { argument } of computedImportsIn(tokens).toReversed()) {
+  for (const { argument } of findComputedCalls(tokens).toReversed()) {
     const [first, end] = [tokens[argument], tokens[argumentEnd(tokens, argument)]];
-    // That is nothing that esbuild computes.
+    // esbuild expands only these.
     if (first && end && first.text !== "." && namesPath(tokens, argument) && !isMethod(tokens, argument))
       rest = `${rest.slice(0, first.offset)}[${rest.slice(first.offset, end.offset)}].pop()${rest.slice(end.offset)}`;
   }
   return rest;
 }
 
-/** Each with the index of the first token in its parentheses. */
-function computedImportsIn(tokens: readonly Token[]): { readonly token: Token; readonly argument: number }[] {
+/** Returns each call with the index of the first token in its parentheses. */
+function findComputedCalls(tokens: readonly Token[]): { readonly token: Token; readonly argument: number }[] {
   return tokens.flatMap((token, index) => {
     if (token.kind !== "word" || tokens[index - 1]?.text === ".") return [];
     const next = tokens[index + 1]?.text;
@@ -94,12 +88,12 @@ function computedImportsIn(tokens: readonly Token[]): { readonly token: Token; r
   });
 }
 
-/** True if what starts at `index` are the parameters of a method, which may well be called `import`. */
+/** True if the tokens at `index` are the parameters of a method, which may be called `import`. */
 function isMethod(tokens: readonly Token[], index: number): boolean {
   return tokens[argumentEnd(tokens, index, "") + 1]?.text === "{";
 }
 
-/** The index of the token that ends the argument, or all arguments, that start at `index`. */
+/** The index of the token that ends the argument, or all arguments, starting at `index`. */
 function argumentEnd(tokens: readonly Token[], index: number, separator = ","): number {
   let depth = 0;
   for (let position = index; position < tokens.length; position += 1) {
@@ -112,7 +106,7 @@ function argumentEnd(tokens: readonly Token[], index: number, separator = ","): 
   return tokens.length;
 }
 
-/** True if the arguments that start at `index` hold a relative path; a method may well be called `require`. */
+/** True if the arguments starting at `index` contain a relative path; a method may be called `require`. */
 function namesPath(tokens: readonly Token[], index: number): boolean {
   let depth = 1;
   for (let position = index; position < tokens.length && depth > 0; position += 1) {
@@ -140,7 +134,7 @@ function specifierAfter(tokens: readonly Token[], index: number): Token | undefi
   return undefined;
 }
 
-/** `export` before one of these declares something, and a later `from "x"` is none of its business. */
+/** After `export`, these begin a declaration, to which a later `from "x"` does not belong. */
 const declarations = new Set("const let var function class interface enum namespace abstract".split(" "));
 
 function unquote(literal: string): string {
@@ -153,13 +147,10 @@ interface Token {
   readonly offset: number;
 }
 
-/**
- * Words, strings, marks, and where templates and regular expressions begin or go on. Comments are passed over; escapes
- * in words are resolved. Never fails, whatever the text is.
- */
+/** Yields words, strings, punctuation, and the parts of templates and regular expressions. Never fails. */
 function* tokenize(text: string): Generator<Token> {
   const pattern = new RegExp(tokenPattern, "uy");
-  const braces: boolean[] = []; // For each open brace, whether it is a template's `${`.
+  const braces: boolean[] = []; // True for each open brace that is a template's `${`.
   let previous: Token | undefined;
   let noRegexBefore = 0;
   let offset = 0;
@@ -176,7 +167,7 @@ function* tokenize(text: string): Generator<Token> {
     }
     if (text[offset] === "/" && offset >= noRegexBefore && startsExpression(previous)) {
       const { end, triedUpTo } = regexEnd(text, offset);
-      // A line that was read to its end in vain is not read again from every further slash.
+      // A line that was read to its end without a match is not read again from every further slash.
       if (end === undefined) noRegexBefore = triedUpTo;
       else {
         previous = { kind: "regex", text: "/", offset };
@@ -203,7 +194,7 @@ function* tokenize(text: string): Generator<Token> {
   }
 }
 
-/** A letter of a name may be written as an escape: `requ\u0069re` is `require`. */
+/** Characters of a name may be escaped: `requ\u0069re` is `require`. */
 const escape = String.raw`\\u(?:[\da-fA-F]{4}|\{[\da-fA-F]{1,6}\})`;
 
 const tokenPattern = [
@@ -214,7 +205,7 @@ const tokenPattern = [
   String.raw`[\s\S]`,
 ].join("|");
 
-/** Up to the closing backtick, or to the `${` of the next substitution. */
+/** Finds the closing backtick, or the `${` of the next substitution. */
 function templateEnd(text: string, from: number): { offset: number; opens: boolean } {
   for (let offset = from; offset < text.length; offset += 1) {
     if (text[offset] === "\\") offset += 1;

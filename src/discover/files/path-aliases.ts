@@ -4,22 +4,19 @@ import { isObject } from "../../lib/json.ts";
 import type { Problem } from "../../lib/problem.ts";
 import { isRelative, type OwnFile, resolveOwnFile } from "./resolve.ts";
 
-/** The file with a definition's aliases, at the top of the folder of sources; `extends` is not followed. */
+/** The file with a definition's path aliases, at the top of the source folder; `extends` is not followed. */
 export const TSCONFIG = "tsconfig.json";
 
 export interface PathAliases {
-  /**
-   * The file that a relative import or an alias leads to. An alias that leads to none may still be a package, as in
-   * TypeScript. Any other import is missing, and nothing was tried for it.
-   */
+  /** Resolves a relative import or an alias, which may still be a package. Nothing is tried for others. */
   readonly resolve: typeof resolveOwnFile;
-  /** True for what an alias matches, or might if they could be read; absent without aliases. */
-  readonly mayHave?: (specifier: string) => boolean;
+  /** True if an alias matches, or might match if the file could be read; absent without aliases. */
+  readonly mayMatch?: (specifier: string) => boolean;
   /** Why the file cannot be read. */
   readonly fault?: Problem;
 }
 
-/** The aliases of a definition: `compilerOptions.paths` in its `tsconfig.json`. Loads no compiler. */
+/** Reads the aliases of a definition: `compilerOptions.paths` in its `tsconfig.json`. Loads no compiler. */
 export function readPathAliases({ [TSCONFIG]: text = "" }: Readonly<Record<string, string>>): PathAliases {
   const json = text.replace(/^\uFEFF/, "");
   try {
@@ -41,16 +38,16 @@ export function readPathAliases({ [TSCONFIG]: text = "" }: Readonly<Record<strin
     const frame = codeFrame(json.split(/\r\n|[\n\r]/)[line - 1] ?? "", line, column);
     const place = { file: TSCONFIG, line, column, frame };
     const fault: Problem = { code: "bad-tsconfig", message: why, severity: "error", ...place };
-    return { ...withTargets([]), mayHave: (specifier) => !NO_ALIAS.test(specifier), fault };
+    return { ...withTargets([]), mayMatch: (specifier) => !NO_ALIAS.test(specifier), fault };
   }
 }
 
-/** Each import is compared with all of them, in the serving process, too. */
+/** Each import is compared with all targets, in the serving process as well. */
 const TARGETS_MAX = 256;
 
 const NO_ALIAS = /^(?:\.{1,2}(?:\/|$)|node:|berth$)/;
 
-/** One target of a pattern, which has a text before its `*` and one after it, or is a name and has no `tail`. */
+/** One target of a pattern. The pattern has a head before its `*` and a tail after it; an exact name has no tail. */
 type Target = Readonly<{ pattern: string; head: string; tail: string | undefined; target: string }>;
 
 function withTargets(all: readonly Target[]): PathAliases {
@@ -71,16 +68,16 @@ function withTargets(all: readonly Target[]): PathAliases {
       });
   };
   return {
-    ...(all.length > 0 && { mayHave: (specifier) => findTargets(specifier).length > 0 }),
+    ...(all.length > 0 && { mayMatch: (specifier) => findTargets(specifier).length > 0 }),
     resolve(importer, specifier, exists): OwnFile {
       if (isRelative(specifier)) return resolveOwnFile(importer, specifier, exists);
-      // An absolute path is one outside.
+      // An absolute path is outside of the source folder.
       const paths = findTargets(specifier).map((target) => (target.startsWith("/") ? `..${target}` : target));
-      const found = paths.map((path) => resolveOwnFile("", path, exists));
-      const tried = found.flatMap((each) => (each.kind === "missing" ? each.tried : []));
-      const isOutside = found.length > 0 && tried.length === 0;
-      const none: OwnFile = isOutside ? { kind: "outside" } : { kind: "missing", tried };
-      return found.find(({ kind }) => kind === "file") ?? none;
+      const resolved = paths.map((path) => resolveOwnFile("", path, exists));
+      const tried = resolved.flatMap((result) => (result.kind === "missing" ? result.tried : []));
+      const isOutside = resolved.length > 0 && tried.length === 0;
+      const failure: OwnFile = isOutside ? { kind: "outside" } : { kind: "missing", tried };
+      return resolved.find(({ kind }) => kind === "file") ?? failure;
     },
   };
 }

@@ -1,15 +1,12 @@
 import { posix } from "node:path";
 
-/**
- * How one file of a definition names another: the same rule for gathering, for bundling and for whoever type-checks.
- * Knows paths only: `exists` says whether a path, relative to the folder of sources, is a file.
- */
+/** How files of a definition refer to each other, for gathering, bundling and type checking. Works on paths only. */
 export type OwnFile =
   | { readonly kind: "file"; readonly path: string }
   | { readonly kind: "missing"; readonly tried: readonly string[] }
   | { readonly kind: "outside" };
 
-/** `./x.ts`, `./x.js` (written for `./x.ts`), `./x` and `./folder` (its `index.ts`), as TypeScript reads them. */
+/** Resolves `./x.ts`, `./x.js` (written for `./x.ts`), `./x` and `./folder` (its `index.ts`) as TypeScript does. */
 export function resolveOwnFile(importer: string, specifier: string, exists: (path: string) => boolean): OwnFile {
   const path = posix.normalize(posix.join(posix.dirname(importer), specifier));
   if (path === ".." || path.startsWith("../") || specifier.includes("\\") || specifier.includes("\0")) {
@@ -20,16 +17,16 @@ export function resolveOwnFile(importer: string, specifier: string, exists: (pat
   return found === undefined ? { kind: "missing", tried } : { kind: "file", path: found };
 }
 
-/** `./x` and `../x`: the ways to name a definition's own file. */
+/** True for the specifiers of a definition's own files: `./x` and `../x`. */
 export function isRelative(specifier: string): boolean {
   return /^\.\.?(\/|$)/.test(specifier);
 }
 
-/** An import of a file gives code, the value of its JSON, its text, or its bytes. */
+/** An import yields code, the value of JSON, a text, or bytes. */
 export type Loader = "ts" | "js" | "json" | "text" | "bytes";
 
-/** The kind that a file has by its name; undefined if it cannot be imported at all. */
-export function loaderOf(path: string): Loader | undefined {
+/** The loader for a file, by its name; undefined if it cannot be imported. */
+export function selectLoader(path: string): Loader | undefined {
   const extension = posix.extname(path);
   if (extension === ".ts" || extension === ".mts") return "ts";
   if (extension === ".js" || extension === ".mjs") return "js";
@@ -38,7 +35,7 @@ export function loaderOf(path: string): Loader | undefined {
   return BYTES.has(extension.toLowerCase()) ? "bytes" : undefined;
 }
 
-/** `reference_templates/berth.d.ts` declares both lists for the checker, and docs/folders.md explains them. */
+/** Both lists are declared for the checker in `reference_templates/berth.d.ts` and documented in docs/folders.md. */
 const TEXTS: ReadonlySet<string> = new Set(
   ".css .csv .graphql .hbs .htm .html .ini .jsonl .md .sql .svg .toml .tsv .txt .xml .xsd .yaml .yml".split(" "),
 );
@@ -49,30 +46,30 @@ const BYTES: ReadonlySet<string> = new Set(
   ).split(" "),
 );
 
-/** True for code, where comments and imports mean something. */
+/** True for code, which can have comments and imports. */
 export function isCode(path: string): boolean {
-  const loader = loaderOf(path);
+  const loader = selectLoader(path);
   return loader === "ts" || loader === "js";
 }
 
-/** True for a file of which nothing is read here: its text or its bytes are what an import gives. */
+/** True for a file that is not parsed: an import yields its text or its bytes. */
 export function isAsset(path: string): boolean {
-  const loader = loaderOf(path);
+  const loader = selectLoader(path);
   return loader === "text" || loader === "bytes";
 }
 
-/** True for a file whose text, wherever files are texts, is its bytes in base64. */
+/** True for a binary file, which is in base64 wherever files are strings. */
 export function isBytes(path: string): boolean {
-  return loaderOf(path) === "bytes";
+  return selectLoader(path) === "bytes";
 }
 
-/** The file that says what types a JavaScript file has: `x.d.ts` beside `x.js`. */
-export function declarationsOf(path: string): string | undefined {
+/** The declaration file of a JavaScript file: `x.d.ts` next to `x.js`. */
+export function declarationFile(path: string): string | undefined {
   return /\.m?js$/.test(path) ? path.replace(/\.(m?)js$/, ".d.$1ts") : undefined;
 }
 
-/** The JavaScript file that a file of declarations is about. */
-export function declaredBy(path: string): string | undefined {
+/** The JavaScript file that a declaration file describes. */
+export function describedFile(path: string): string | undefined {
   return isDeclarations(path) ? path.replace(/\.d\.(m?)ts$/, ".$1js") : undefined;
 }
 
@@ -86,13 +83,13 @@ function candidates(path: string, folderOnly: boolean): string[] {
   );
   if (folderOnly || path === ".") return folder;
   const written = path.replace(/\.(m?)js$/, ".$1ts");
-  if (loaderOf(path) !== undefined) return written === path ? [path] : [path, written, declarationsOf(path)!];
-  // Another kind of file is found under its own name, so that the problem says "not importable", not "missing".
+  if (selectLoader(path) !== undefined) return written === path ? [path] : [path, written, declarationFile(path)!];
+  // A file of another kind is found under its own name, so that the problem is "not importable" and not "missing".
   const itself = posix.extname(path) === "" ? [] : [path];
   return [...itself, `${path}.ts`, `${path}.js`, `${path}.json`, `${path}.d.ts`, ...folder];
 }
 
-/** The file that a tag names: one beside its own file, or where a relative path leads. */
+/** Resolves the file that a tag names, relative to the file of the tag. */
 export function resolveTagFile(importer: string, file: string, exists: (path: string) => boolean): OwnFile {
   return resolveOwnFile(importer, posix.isAbsolute(file) ? `..${file}` : `./${file}`, exists);
 }

@@ -6,21 +6,15 @@ import { soundObject } from "../../lib/json.ts";
 import type { LockedPackage, PackagesInReach } from "../../packages/package-set.ts";
 import { readTarball, TarballRefused, type TarballFiles, type TarballLimits } from "./tarball.ts";
 
-/**
- * The packages that a definition can reach, as a tree of files in memory: `/node_modules/zod/index.js`. Nothing of them is
- * ever on a disk, so that no link leads anywhere, and a bundle depends on nothing but their tarballs and their places.
- */
+/** The packages that a definition can reach, in memory: no link can lead out, and only the tarballs count. */
 export class PackageFiles {
   readonly #packages: ReadonlyMap<string, OpenPackage>;
   readonly #folders: ReadonlySet<string>;
   readonly #names: ReadonlyMap<string, string>;
   readonly #resolvers: Readonly<Record<ImportKind, resolving.ResolveFunction>>;
-  readonly #kept = new Map<string, unknown>();
+  readonly #cache = new Map<string, unknown>();
 
-  /**
-   * `tarballs` must have what `packages` name; each is verified. Returns the tree of the last call where it has the same
-   * packages. Rejects with `TarballRefused`.
-   */
+  /** `tarballs` must have every package. Reuses the last tree. Rejects with `TarballRefused`. */
   static async read(
     { packages }: PackagesInReach,
     tarballs: (cid: Cid) => Uint8Array | undefined,
@@ -29,9 +23,9 @@ export class PackageFiles {
     const key = JSON.stringify(packages);
     if (last?.key === key) return last.tree;
     const open = new Map<string, OpenPackage>();
-    for (const [place, locked] of Object.entries(packages)) {
-      const files = await filesOf(locked, tarballs(locked.tarball!), limits);
-      open.set(`/${place}`, { locked, files });
+    for (const [location, locked] of Object.entries(packages)) {
+      const files = await unpack(locked, tarballs(locked.tarball!), limits);
+      open.set(`/${location}`, { locked, files });
     }
     last = { key, tree: new PackageFiles(open) };
     return last.tree;
@@ -39,8 +33,8 @@ export class PackageFiles {
 
   private constructor(packages: ReadonlyMap<string, OpenPackage>) {
     this.#packages = packages;
-    this.#folders = foldersOf(packages);
-    this.#names = namesOf(packages);
+    this.#folders = collectFolders(packages);
+    this.#names = assignNames(packages);
     const options = { fileSystem: this.#fileSystem(), ...resolution };
     this.#resolvers = {
       import: resolving.create.sync({ ...options, conditionNames: ["node", "import", "module"] }),
@@ -49,7 +43,7 @@ export class PackageFiles {
   }
 
   hasFile(path: string): boolean {
-    return this.#found(path) !== undefined;
+    return this.#find(path) !== undefined;
   }
 
   hasFolder(path: string): boolean {
@@ -57,7 +51,7 @@ export class PackageFiles {
   }
 
   bytes(path: string): Uint8Array | undefined {
-    return this.#found(path)?.bytes;
+    return this.#find(path)?.bytes;
   }
 
   text(path: string): string | undefined {
@@ -65,82 +59,82 @@ export class PackageFiles {
     return bytes && decoder.decode(bytes);
   }
 
-  /** The result of `make`, made once for this tree. */
-  kept<Made>(key: string, make: () => Made): Made {
-    if (!this.#kept.has(key)) this.#kept.set(key, make());
-    return this.#kept.get(key) as Made;
+  /** Returns the result of `create`, which is called once per tree. */
+  memoize<Value>(key: string, create: () => Value): Value {
+    if (!this.#cache.has(key)) this.#cache.set(key, create());
+    return this.#cache.get(key) as Value;
   }
 
-  /** The result of `make`, made once for each file as long as its tarball is kept. */
-  once<Made>(path: string, make: () => Made): Made {
-    const files = this.#found(path)?.files;
-    if (!files) return make();
-    const made = madeOf.get(files) ?? new Map<string, unknown>();
-    madeOf.set(files, made);
-    if (!made.has(path)) made.set(path, make());
-    return made.get(path) as Made;
+  /** Returns the result of `create`, which is called once per file while its tarball is cached. */
+  memoizeForFile<Value>(path: string, create: () => Value): Value {
+    const files = this.#find(path)?.files;
+    if (!files) return create();
+    const values = fileValues.get(files) ?? new Map<string, unknown>();
+    fileValues.set(files, values);
+    if (!values.has(path)) values.set(path, create());
+    return values.get(path) as Value;
   }
 
-  /** Where an import from a folder leads, as Node resolves it; undefined for nowhere. */
+  /** The file that an import from a folder resolves to by Node.js rules; undefined if there is none. */
   resolve(specifier: string, folder: string, kind: ImportKind): string | undefined {
     try {
-      const found = this.#resolvers[kind](folder, specifier);
-      return typeof found === "string" ? found : undefined;
+      const resolved = this.#resolvers[kind](folder, specifier);
+      return typeof resolved === "string" ? resolved : undefined;
     } catch {
       return undefined;
     }
   }
 
-  /** The package of a file, and the file's name, which is the same wherever it lies: `luxon@3.7.2/src/luxon.js`. */
+  /** The package of a file, and the file's name independent of its location: `luxon@3.7.2/src/luxon.js`. */
   origin(path: string): { readonly locked: LockedPackage; readonly name: string } | undefined {
-    const found = this.#found(path);
-    return found && { locked: found.locked, name: `${this.#names.get(found.place)!}/${found.inside}` };
+    const found = this.#find(path);
+    return found && { locked: found.locked, name: `${this.#names.get(found.location)!}/${found.inside}` };
   }
 
-  /** False if the package says that a file does nothing but export. */
+  /** False if the package declares that a file has no side effects. */
   hasSideEffects(path: string): boolean {
-    const found = this.#found(path);
-    const { sideEffects } = (found && manifestIn(found.files, "package.json")) ?? {};
+    const found = this.#find(path);
+    const { sideEffects } = (found && readManifest(found.files, "package.json")) ?? {};
     if (typeof sideEffects === "boolean") return sideEffects;
     if (!Array.isArray(sideEffects)) return true;
     return sideEffects.some((glob) => typeof glob === "string" && matchesGlob(found!.inside, glob));
   }
 
-  /** True if the manifest next to a file, or above it, says that its `.js` files are ES modules. */
+  /** True if the nearest manifest in or above a file's folder makes its `.js` files ES modules. */
   isModule(path: string): boolean {
-    const { files, inside } = this.#found(path)!;
+    const { files, inside } = this.#find(path)!;
     for (let folder = posix.dirname(inside); ; folder = posix.dirname(folder)) {
-      const manifest = manifestIn(files, folder === "." ? "package.json" : `${folder}/package.json`);
+      const manifest = readManifest(files, folder === "." ? "package.json" : `${folder}/package.json`);
       if (manifest) return manifest.type === "module";
       if (folder === ".") return false;
     }
   }
 
-  #found(path: string): FoundFile | undefined {
+  #find(path: string): FoundFile | undefined {
     const start = path.lastIndexOf("/node_modules/");
     if (start < 0) return undefined;
     const parts = path.slice(start + "/node_modules/".length).split("/");
     const isScoped = parts[0]!.startsWith("@");
-    const place = `${path.slice(0, start)}/node_modules/${parts.slice(0, isScoped ? 2 : 1).join("/")}`;
+    const location = `${path.slice(0, start)}/node_modules/${parts.slice(0, isScoped ? 2 : 1).join("/")}`;
     const inside = parts.slice(isScoped ? 2 : 1).join("/");
-    const open = this.#packages.get(place);
-    if (!open) return this.#bundled(path);
+    const open = this.#packages.get(location);
+    if (!open) return this.#findBundled(path);
     const bytes = open.files.get(inside);
-    return bytes && { ...open, place, inside, bytes };
+    return bytes && { ...open, location, inside, bytes };
   }
 
-  /** A package may bring others in a `node_modules` of its own. */
-  #bundled(path: string): FoundFile | undefined {
+  /** A package may bundle other packages in its own `node_modules`. */
+  #findBundled(path: string): FoundFile | undefined {
     for (let end = path.lastIndexOf("/"); end > 0; end = path.lastIndexOf("/", end - 1)) {
       const open = this.#packages.get(path.slice(0, end));
       const inside = path.slice(end + 1);
       const bytes = open?.files.get(inside);
-      if (open && bytes) return { ...open, place: path.slice(0, end), inside, bytes };
+      if (open && bytes) return { ...open, location: path.slice(0, end), inside, bytes };
     }
     return undefined;
   }
 
-  /** As `enhanced-resolve` asks for it. */
+  /** The file system interface of `enhanced-resolve`. */
   #fileSystem(): resolving.ResolveOptionsOptionalFS["fileSystem"] {
     const stat = (path: string): { isFile(): boolean; isDirectory(): boolean } => {
       const isFile = this.hasFile(path);
@@ -152,7 +146,7 @@ export class PackageFiles {
       if (!bytes) throw missing();
       return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
     };
-    // It asks for a package's manifest at each import of each of its files.
+    // It reads a package's manifest at each import of each of its files.
     const readJson = (path: string): unknown => {
       const bytes = this.bytes(path);
       if (!bytes) throw missing();
@@ -162,7 +156,7 @@ export class PackageFiles {
     const readlink = (): never => {
       throw Object.assign(new Error("no link"), { code: "EINVAL" });
     };
-    return inSync({ stat, lstat: stat, readFile, readJson, readlink, readdir: () => [] });
+    return inBothForms({ stat, lstat: stat, readFile, readJson, readlink, readdir: () => [] });
   }
 }
 
@@ -174,12 +168,12 @@ interface OpenPackage {
 }
 
 interface FoundFile extends OpenPackage {
-  readonly place: string;
+  readonly location: string;
   readonly inside: string;
   readonly bytes: Uint8Array;
 }
 
-/** The ways of Node, with what bundlers add to them: names without an extension, `module` beside `main`. */
+/** The rules of Node.js plus those of bundlers: names without extension, and `module` in addition to `main`. */
 const resolution = {
   extensions: [".js", ".mjs", ".cjs", ".json", ".node"],
   mainFields: ["main", "module"],
@@ -191,7 +185,7 @@ const resolution = {
 
 const decoder = new TextDecoder();
 
-/** Manifests by their bytes, as long as their tarballs are kept. */
+/** Parsed manifests by their bytes, while their tarballs are cached. */
 const parsed = new WeakMap<Uint8Array, unknown>();
 
 let last: { readonly key: string; readonly tree: PackageFiles } | undefined;
@@ -199,38 +193,38 @@ let last: { readonly key: string; readonly tree: PackageFiles } | undefined;
 /** The packages of the last definition: the next one often needs the same, and unpacking takes longer than reading. */
 let unpacked = new Map<Cid, TarballFiles>();
 
-async function filesOf(
+async function unpack(
   { name, version, integrity, tarball }: LockedPackage,
   bytes: Uint8Array | undefined,
   limits: TarballLimits,
 ): Promise<TarballFiles> {
-  const known = unpacked.get(tarball!);
-  if (known) return known;
-  const what = `the tarball of ${name}@${version}`;
-  if (!bytes) throw new TarballRefused(`${what} is not stored: add the package again`);
+  const cached = unpacked.get(tarball!);
+  if (cached) return cached;
+  const label = `the tarball of ${name}@${version}`;
+  if (!bytes) throw new TarballRefused(`${label} is not stored: add the package again`);
   if (`sha512-${createHash("sha512").update(bytes).digest("base64")}` !== integrity)
-    throw new TarballRefused(`${what} does not have the integrity of the set: add the package again`);
+    throw new TarballRefused(`${label} does not match the integrity in the package set: add the package again`);
   try {
     const files = await readTarball(bytes, limits);
     unpacked.set(tarball!, files);
     return files;
   } catch (error) {
     if (!(error instanceof TarballRefused)) throw error;
-    throw new TarballRefused(`${what} cannot be used: ${error.message}`);
+    throw new TarballRefused(`${label} cannot be used: ${error.message}`);
   }
 }
 
-/** The tarballs that have to be sent; the others are here from before. */
+/** The tarballs that must be sent; all others are cached. */
 export function tarballsToSend({ packages }: PackagesInReach): Cid[] {
-  const named = new Set(Object.values(packages).flatMap(({ tarball }) => tarball ?? []));
-  unpacked = new Map([...unpacked].filter(([cid]) => named.has(cid)));
-  return [...named].filter((cid) => !unpacked.has(cid));
+  const referenced = new Set(Object.values(packages).flatMap(({ tarball }) => tarball ?? []));
+  unpacked = new Map([...unpacked].filter(([cid]) => referenced.has(cid)));
+  return [...referenced].filter((cid) => !unpacked.has(cid));
 }
 
-function foldersOf(packages: ReadonlyMap<string, OpenPackage>): Set<string> {
+function collectFolders(packages: ReadonlyMap<string, OpenPackage>): Set<string> {
   const folders = new Set<string>(["/"]);
-  for (const [place, { files }] of packages) {
-    for (const path of [`${place}/package.json`, ...Array.from(files.keys(), (inside) => `${place}/${inside}`)]) {
+  for (const [location, { files }] of packages) {
+    for (const path of [`${location}/package.json`, ...Array.from(files.keys(), (inside) => `${location}/${inside}`)]) {
       for (let folder = posix.dirname(path); !folders.has(folder); folder = posix.dirname(folder)) folders.add(folder);
     }
   }
@@ -238,46 +232,47 @@ function foldersOf(packages: ReadonlyMap<string, OpenPackage>): Set<string> {
 }
 
 /**
- * A name for each place: `name@version`, shared by places from which the package, and what it imports, find the same
- * packages. Others have a number behind. Places are told apart in rounds, as long as that finds differences.
+ * Assigns a name to each location: `name@version`, shared by locations from which the package and its imports resolve
+ * to the same packages. Others get a numeric suffix. Locations are split into classes in rounds until no round finds a
+ * difference.
  */
-function namesOf(packages: ReadonlyMap<string, OpenPackage>): Map<string, string> {
-  const plain = new Map([...packages].map(([place, { locked }]) => [place, `${locked.name}@${locked.version}`]));
-  let kinds = plain;
-  for (let told = 0; new Set(kinds.values()).size > told;) {
-    const last = kinds;
-    told = new Set(last.values()).size;
-    const kindOf = (place: string): string => {
-      const needed = packages.get(place)!.locked.dependencies ?? [];
-      const seen = needed.map((name) => last.get(placeSeen(packages, name, place) ?? ""));
+function assignNames(packages: ReadonlyMap<string, OpenPackage>): Map<string, string> {
+  const plain = new Map([...packages].map(([location, { locked }]) => [location, `${locked.name}@${locked.version}`]));
+  let classes = plain;
+  for (let classCount = 0; new Set(classes.values()).size > classCount;) {
+    const previous = classes;
+    classCount = new Set(previous.values()).size;
+    const classify = (location: string): string => {
+      const needed = packages.get(location)!.locked.dependencies ?? [];
+      const resolved = needed.map((name) => previous.get(resolveLocation(packages, name, location) ?? ""));
       return createHash("sha256")
-        .update(JSON.stringify([plain.get(place), seen]))
+        .update(JSON.stringify([plain.get(location), resolved]))
         .digest("base64");
     };
-    kinds = new Map(Array.from(packages.keys(), (place) => [place, kindOf(place)]));
+    classes = new Map(Array.from(packages.keys(), (location) => [location, classify(location)]));
   }
   const variants = new Map<string, string[]>();
-  for (const [place, name] of plain) {
-    const known = variants.get(name) ?? [];
-    if (!known.includes(kinds.get(place)!)) variants.set(name, [...known, kinds.get(place)!]);
+  for (const [location, name] of plain) {
+    const distinct = variants.get(name) ?? [];
+    if (!distinct.includes(classes.get(location)!)) variants.set(name, [...distinct, classes.get(location)!]);
   }
-  const named = ([place, name]: [string, string]): [string, string] => {
-    const index = variants.get(name)!.indexOf(kinds.get(place)!);
-    return [place, index === 0 ? name : `${name}+${index}`];
+  const addSuffix = ([location, name]: [string, string]): [string, string] => {
+    const index = variants.get(name)!.indexOf(classes.get(location)!);
+    return [location, index === 0 ? name : `${name}+${index}`];
   };
-  return new Map([...plain].map(named));
+  return new Map([...plain].map(addSuffix));
 }
 
-function placeSeen(packages: ReadonlyMap<string, OpenPackage>, name: string, from: string): string | undefined {
-  for (let place = from; ; place = place.slice(0, Math.max(0, place.lastIndexOf("/node_modules/")))) {
-    const found = `${place}/node_modules/${name}`;
-    if (packages.has(found)) return found;
-    if (place === "") return undefined;
+function resolveLocation(packages: ReadonlyMap<string, OpenPackage>, name: string, from: string): string | undefined {
+  for (let location = from; ; location = location.slice(0, Math.max(0, location.lastIndexOf("/node_modules/")))) {
+    const candidate = `${location}/node_modules/${name}`;
+    if (packages.has(candidate)) return candidate;
+    if (location === "") return undefined;
   }
 }
 
-/** By path: a package may lie in other places for another definition. */
-const madeOf = new WeakMap<TarballFiles, Map<string, unknown>>();
+/** Keyed by path within the tarball's files: a package may have another location in another definition. */
+const fileValues = new WeakMap<TarballFiles, Map<string, unknown>>();
 
 interface Manifest {
   readonly sideEffects?: unknown;
@@ -286,8 +281,8 @@ interface Manifest {
 
 const manifests = new WeakMap<Uint8Array, Manifest>();
 
-/** One that cannot be read says nothing. */
-function manifestIn(files: TarballFiles, name: string): Manifest | undefined {
+/** An unreadable manifest counts as empty. */
+function readManifest(files: TarballFiles, name: string): Manifest | undefined {
   const bytes = files.get(name);
   if (!bytes) return undefined;
   let manifest = manifests.get(bytes);
@@ -298,10 +293,10 @@ function manifestIn(files: TarballFiles, name: string): Manifest | undefined {
   return manifest;
 }
 
-/** As bundlers read `sideEffects`: a name without a folder is meant at any depth. */
+/** Matches `sideEffects` as bundlers do: a name without a folder matches at any depth. */
 function matchesGlob(path: string, glob: string): boolean {
   const plain = glob.replace(/^\.\//, "");
-  // Braces and classes are rare, and a file that is kept does no harm.
+  // Braces and classes are rare, and including a file needlessly does no harm.
   if (/[{}[\]!()]/.test(plain)) return true;
   const anywhere = plain.includes("/") ? plain : `**/${plain}`;
   const pattern = anywhere.replace(/[.+^$|\\]/g, "\\$&").replace(/\*\*\/|\*\*|\*|\?/g, (wild) => WILD[wild]!);
@@ -318,14 +313,14 @@ type SyncCalls = Readonly<
   Record<"stat" | "lstat" | "readFile" | "readJson" | "readlink" | "readdir", (path: string) => unknown>
 >;
 
-/** The resolver wants both forms of each call, and uses these. */
-function inSync(calls: SyncCalls): resolving.ResolveOptionsOptionalFS["fileSystem"] {
+/** The resolver requires both forms of each call and uses the synchronous ones. */
+function inBothForms(calls: SyncCalls): resolving.ResolveOptionsOptionalFS["fileSystem"] {
   const both = Object.entries(calls).flatMap(([name, call]) => [
     [`${name}Sync`, call],
     [
       name,
       (path: string, ...rest: unknown[]) => {
-        const done = rest.at(-1) as (error: unknown, found?: unknown) => void;
+        const done = rest.at(-1) as (error: unknown, result?: unknown) => void;
         try {
           done(null, call(path));
         } catch (error) {

@@ -12,36 +12,36 @@ import {
   type RequestedGrant,
 } from "../discovery.ts";
 import { distinctRequests, isGrantTag, readRequest } from "../tags/requested-grants.ts";
-import { annotationsOf, constrain, isReadAt, suggestionFor } from "../tags/tags.ts";
+import { readAnnotations, constrain, isReadAt, suggestTag } from "../tags/tags.ts";
 
 /**
- * A shell definition is one tool, named after its server. The comment at its head says the rest, in the tags that
- * TypeScript definitions use:
+ * A shell definition is one tool, named after its server. Its header comment describes it, with the tags of TypeScript
+ * definitions:
  *
  *     #!/bin/sh
- *     # Finds lines that hold a text. The first paragraph is the tool's description.
+ *     # Finds lines that contain a text. The first paragraph is the tool's description.
  *     #
- *     # @param {string} text - A required text; without {type} a parameter is a string.
+ *     # @param {string} text - A required parameter; without {type} it is a string.
  *     # @minLength 1
- *     # @param {integer} [count=10] - An optional whole number. What follows a @param, such as
+ *     # @param {integer} [count=10] - An optional parameter. What follows a @param, such as
  *     #   this line or a constraint tag, belongs to it.
  *     # @maximum 100
- *     # @param {"asc" | "desc"} [order=asc] - One of several.
- *     # @param {string[]} [file] - A list; the script gets one element a line.
+ *     # @param {"asc" | "desc"} [order=asc] - One of several values.
+ *     # @param {string[]} [file] - A list; the script receives one element per line.
  *     # @title Find lines
  *     # @readOnly
- *     # @secret API_TOKEN - Grants that it requests, which its entry may give.
+ *     # @secret API_TOKEN - A requested grant, which the entry may give.
  *     # @network api.example.org
  *
- * Types are string, number, integer, boolean, literals, any of these joined by `|`, and lists (`[]`). The constraint
- * tags and @readOnly, @destructive, @idempotent, @openWorld are those of TypeScript definitions. A script without any
- * @param takes one optional text, `args`, unless its header says @noArgs. Each argument is an environment variable of
- * its own name and stands in `$1`, `$2`, … in the order of the parameters; what the script prints is the result.
+ * Types are string, number, integer, boolean, literals, unions of these (`|`), and lists (`[]`). The constraint tags and
+ * @readOnly, @destructive, @idempotent, @openWorld are those of TypeScript definitions. A script without any @param takes
+ * one optional text, `args`, unless its header has @noArgs. Each argument is passed as an environment variable of its
+ * name and as `$1`, `$2`, … in the order of the parameters; the script's output is the result.
  */
 export function discoverShell({ files, entry, server }: DefinitionSource): Discovery {
   const lines = scriptText(files[entry] ?? "").split("\n");
   const problems: Problem[] = [];
-  const report = (severity: Problem["severity"], code: string, message: string, at: Place): void => {
+  const report = (severity: Problem["severity"], code: string, message: string, at: Span): void => {
     const frame = codeFrame(lines[at.line - 1] ?? "", at.line, at.column, at.length);
     const { line, column } = at;
     problems.push({ severity, code, message: `${server}: ${message}`, tool: server, file: entry, line, column, frame });
@@ -55,12 +55,12 @@ export function discoverShell({ files, entry, server }: DefinitionSource): Disco
   const params = readParams(header, report);
   const tool: DiscoveredTool = {
     name: server,
-    ...titleOf(header),
-    ...iconsOf(header, entry, files, report),
+    ...readTitle(header),
+    ...readIcons(header, entry, files, report),
     ...(header?.summary ? { description: header.summary } : {}),
     inputSchema: inputSchema(params),
     outputSchema: null,
-    annotations: annotationsOf({ tags: header?.tags ?? [] }),
+    annotations: readAnnotations({ tags: header?.tags ?? [] }),
     call: { export: "", style: "positional", params: params.map(({ name }) => name) },
     file: entry,
     line: 1,
@@ -71,15 +71,15 @@ export function discoverShell({ files, entry, server }: DefinitionSource): Disco
   return { ...nothingFound, tools, problems, ...(requested.length > 0 && { requested }) };
 }
 
-interface Place {
+interface Span {
   readonly line: number;
   readonly column: number;
   readonly length: number;
 }
 
-type Report = (severity: Problem["severity"], code: string, message: string, at: Place) => void;
+type Report = (severity: Problem["severity"], code: string, message: string, at: Span) => void;
 
-const args: ShellParam = {
+const argsParam: ShellParam = {
   name: "args",
   schema: { type: "string" },
   isOptional: true,
@@ -94,10 +94,10 @@ function readParams(header: Header | undefined, report: Report): ShellParam[] {
     else if (!isReadAt("script", tag.name)) constrainLast(tag, params, report);
   }
   const isDocumented = tags.some(({ name }) => name === "param" || name === "noargs");
-  return isDocumented ? params : [args];
+  return isDocumented ? params : [argsParam];
 }
 
-/** Each is compared with those before it, and is a variable of the script's environment. */
+/** Each parameter is compared with those before it, and becomes an environment variable of the script. */
 const PARAMS_MAX = 256;
 
 function addParam(tag: HeaderTag, params: ShellParam[], report: Report): void {
@@ -107,10 +107,10 @@ function addParam(tag: HeaderTag, params: ShellParam[], report: Report): void {
     return report("error", read.code, read.message, at);
   }
   if (params.length === PARAMS_MAX) {
-    return report("error", "too-many-params", `a script has at most ${PARAMS_MAX} parameters`, whole(tag));
+    return report("error", "too-many-params", `a script has at most ${PARAMS_MAX} parameters`, tagSpan(tag));
   }
   if (params.some(({ name }) => name === read.name)) {
-    return report("error", "repeated-param", `two parameters are named "${read.name}"`, whole(tag));
+    return report("error", "repeated-param", `two parameters are named "${read.name}"`, tagSpan(tag));
   }
   params.push(read);
 }
@@ -118,23 +118,23 @@ function addParam(tag: HeaderTag, params: ShellParam[], report: Report): void {
 function constrainLast(tag: HeaderTag, params: ShellParam[], report: Report): void {
   const last = params.pop();
   if (!last) {
-    const message = `@${tag.name} is not a tag for scripts, or comes before its @param${suggestionFor(tag.name)}`;
-    return report("warning", "unknown-tag", message, whole(tag));
+    const message = `@${tag.name} is not a tag for scripts, or comes before its @param${suggestTag(tag.name)}`;
+    return report("warning", "unknown-tag", message, tagSpan(tag));
   }
-  let isKnown = true;
+  let isUnreported = true;
   const schema = constrain(last.schema, [{ ...tag, written: tag.name, node: tag }], (fault) => {
     const severity = fault.code === "pattern-unusable" ? "error" : "warning";
-    report(severity, fault.code, fault.message, whole(tag));
-    isKnown = false;
+    report(severity, fault.code, fault.message, tagSpan(tag));
+    isUnreported = false;
   });
-  if (isKnown && schema === last.schema && !("enum" in schema)) {
-    const message = `Berth does not know the tag @${tag.name} and ignores it${suggestionFor(tag.name)}`;
-    report("warning", "unknown-tag", message, whole(tag));
+  if (isUnreported && schema === last.schema && !("enum" in schema)) {
+    const message = `Berth does not know the tag @${tag.name} and ignores it${suggestTag(tag.name)}`;
+    report("warning", "unknown-tag", message, tagSpan(tag));
   }
   params.push({ ...last, schema });
 }
 
-function whole(tag: HeaderTag): Place {
+function tagSpan(tag: HeaderTag): Span {
   return { line: tag.line, column: tag.tagColumn, length: tag.name.length + 1 };
 }
 
@@ -145,7 +145,7 @@ function readRequests(header: Header | undefined, file: string, report: Report):
     const { line, column, tagColumn } = tag;
     const read = readRequest(tag.name, tag.text);
     if (!("code" in read)) requests.push({ ...read, file, line, column: tagColumn });
-    else if (read.length === 0) report("error", read.code, read.message, whole(tag));
+    else if (read.length === 0) report("error", read.code, read.message, tagSpan(tag));
     else report("error", read.code, read.message, { line, column: column + read.offset, length: read.length });
   }
   const { requested, tooMany } = distinctRequests(requests);
@@ -153,12 +153,12 @@ function readRequests(header: Header | undefined, file: string, report: Report):
   return requested;
 }
 
-function titleOf(header: Header | undefined): { title?: string } {
+function readTitle(header: Header | undefined): { title?: string } {
   const title = header?.tags.find(({ name }) => name === "title")?.text;
   return title ? { title } : {};
 }
 
-function iconsOf(
+function readIcons(
   header: Header | undefined,
   entry: string,
   files: DefinitionSource["files"],
@@ -168,7 +168,7 @@ function iconsOf(
   const icons = tags.flatMap((tag) => {
     const read = readIcon(tag.text, entry, files);
     if ("icon" in read) return [read.icon];
-    report("warning", "invalid-icon", `${read.fault}; it is left out`, whole(tag));
+    report("warning", "invalid-icon", `${read.fault}; it is left out`, tagSpan(tag));
     return [];
   });
   return icons.length > 0 ? { icons } : {};
@@ -192,15 +192,15 @@ function inputSchema(params: readonly ShellParam[]): JsonSchema {
   };
 }
 
-/** A tag of a script's header, with everything that follows it up to the next one. */
+/** A tag of a script's header, with all text up to the next tag. */
 interface HeaderTag {
   /** Lower case, without the `@`. */
   readonly name: string;
   readonly text: string;
-  /** Where its text begins, from 1. */
+  /** Position of its text, from 1. */
   readonly line: number;
   readonly column: number;
-  /** Where the tag itself begins, from 1. */
+  /** Column of the tag itself, from 1. */
   readonly tagColumn: number;
 }
 
@@ -210,10 +210,7 @@ interface Header {
   readonly tags: readonly HeaderTag[];
 }
 
-/**
- * The first block of `#` comments of a script, after its `#!` line. Lines for other tools (`# shellcheck …`) are no
- * part of it. Undefined when there is none.
- */
+/** The first block of `#` comments after the `#!` line, without lines for other tools (`# shellcheck …`). */
 function readHeader(lines: readonly string[]): Header | undefined {
   let at = lines[0]?.startsWith("#!") ? 1 : 0;
   while (at < lines.length && /^\s*$|^#+\s?shellcheck\s/.test(lines[at]!)) at += 1;
@@ -225,9 +222,9 @@ function readHeader(lines: readonly string[]): Header | undefined {
     const line = lines[at]!;
     const text = line.replace(/^#+\s?/, "");
     if (/^shellcheck\s/.test(text)) continue;
-    const found = /^(#+\s*)@([A-Za-z]+)(\s*)(.*)$/.exec(line);
-    if (found) {
-      const [, before = "", name = "", gap = "", rest = ""] = found;
+    const match = /^(#+\s*)@([A-Za-z]+)(\s*)(.*)$/.exec(line);
+    if (match) {
+      const [, before = "", name = "", gap = "", rest = ""] = match;
       const column = before.length + 1 + name.length + gap.length + 1;
       const tag = { name: name.toLowerCase(), text: "", line: at + 1, column, tagColumn: before.length + 1 };
       tags.push({ tag, text: [rest.trimEnd()] });
@@ -251,7 +248,7 @@ interface ShellParam {
   readonly description: string;
 }
 
-/** A tag's fault, and its place in the text: an offset and a length. */
+/** A fault of a tag, and its range in the text. */
 interface TagFault {
   readonly code: string;
   readonly message: string;
@@ -264,7 +261,7 @@ function readParam({ text }: HeaderTag): ShellParam | TagFault {
   const typed = /^\{([^{}]*)\}\s*/.exec(text);
   if (!typed && text.startsWith("{")) return fault("malformed-param", "the type has no closing brace", 0, text.length);
   const type = typed?.[1] ?? "string";
-  const schema = shellType(type);
+  const schema = parseType(type);
   if (!schema) {
     const message = `"${type}" is not a type for scripts; use string, number, integer, boolean, "one" | "other", or a list such as string[]`;
     return fault("unknown-type", message, typed ? 1 : 0, type.length);
@@ -279,7 +276,7 @@ function readParam({ text }: HeaderTag): ShellParam | TagFault {
     return fault("malformed-param", "@param needs a name after its type: @param {string} text - The text", start, 1);
   }
   const nameAt = start + rest.indexOf(name);
-  const wrongName = faultOfName(name);
+  const wrongName = findNameFault(name);
   if (wrongName) return fault("bad-param-name", wrongName, nameAt, name.length);
   if (!bracketed) return param(name, schema, undefined, rest.slice(name.length));
 
@@ -287,7 +284,7 @@ function readParam({ text }: HeaderTag): ShellParam | TagFault {
   if (!value) return fault("malformed-param", `[${name} has no closing bracket`, start, name.length + 1);
   const after = rest.slice(bracketed[0].length + value.length);
   if (!bracketed[2]) return { ...param(name, schema, undefined, after), isOptional: true };
-  const fallback = shellDefault(value.text, schema);
+  const fallback = parseDefault(value.text, schema);
   if (fallback === undefined) {
     const message = `the default ${value.text || "(nothing)"} is not a ${type}`;
     return fault("bad-default", message, start + bracketed[0].length, Math.max(1, value.text.length));
@@ -300,22 +297,19 @@ function param(name: string, schema: JsonSchema, fallback: Json | undefined, aft
   return { name, schema, isOptional: false, description, ...(fallback === undefined ? {} : { default: fallback }) };
 }
 
-/** Up to the closing bracket; JSON in quotes or brackets may hold one itself. */
+/** Reads up to the closing bracket; JSON in quotes or brackets may contain one. */
 function readValue(text: string): { text: string; length: number } | undefined {
-  const found = /^\s*("(?:[^"\\]|\\.)*"|\[(?:[^\]"]|"(?:[^"\\]|\\.)*")*\]|[^\]\n]*)\s*\]/.exec(text);
-  return found ? { text: found[1]!.trim(), length: found[0].length } : undefined;
+  const match = /^\s*("(?:[^"\\]|\\.)*"|\[(?:[^\]"]|"(?:[^"\\]|\\.)*")*\]|[^\]\n]*)\s*\]/.exec(text);
+  return match ? { text: match[1]!.trim(), length: match[0].length } : undefined;
 }
 
 function readEnd(text: string): { text: string; length: number } | undefined {
-  const found = /^\s*\]/.exec(text);
-  return found ? { text: "", length: found[0].length } : undefined;
+  const match = /^\s*\]/.exec(text);
+  return match ? { text: "", length: match[0].length } : undefined;
 }
 
-/**
- * Variables that Berth, the shell, the loader, the C library or a language reads: what they say decides which code runs,
- * and how, so a caller must not set them. A shell sets some of them itself and would not take the argument at all.
- */
-const meanings = {
+/** Variables that Berth, the shell, the loader, the C library or a language reads: a caller must not set them. */
+const reservedNames = {
   berth: /^BERTH_/,
   shell:
     /^(PATH|IFS|ENV|HOME|PWD|OLDPWD|SHELL|SHELLOPTS|SHLVL|CDPATH|PS[0-9]|PROMPT_(COMMAND|DIRTRIM)|OPT(ARG|IND|ERR)|BASH.*|FPATH|FUNCNAME|FUNCNEST|FCEDIT|FIGNORE|GLOB(IGNORE|SORT)|EXECIGNORE|HIST.*|INPUTRC|COMP_.*|COMPREPLY|COPROC|DIRSTACK|PIPESTATUS|EPOCH(SECONDS|REALTIME)|SECONDS|RANDOM|SRANDOM|LINENO|PPID|E?UID|GROUPS|MACHTYPE|(HOST|OS)TYPE|HOSTNAME|MAIL(PATH|CHECK)?|MAPFILE|READLINE_.*|REPLY|CHILD_MAX|TIMEFORMAT|TMOUT|POSIXLY_CORRECT|INSIDE_EMACS|EMACS|TERM|COLUMNS|LINES|_)$/,
@@ -325,23 +319,25 @@ const meanings = {
   network: /^((?:all|ftp|https?|no|rsync)_proxy|(?:ALL|FTP|HTTPS?|NO|RSYNC)_PROXY|CURL_.*|WGETRC|SYSTEM_WGETRC|NETRC)$/,
   language: /^(NODE_|PYTHON|PERL|RUBY|GIT_|LUA_|AWKPATH|AWKLIBPATH|JQ_|JAVA_TOOL_|_JAVA_|CLASSPATH$)/,
 } as const;
-const readers = {
-  berth: "Berth itself",
-  shell: "the shell itself",
-  loader: "the loader of programs",
+const readerLabels = {
+  berth: "Berth",
+  shell: "the shell",
+  loader: "the dynamic loader",
   library: "the C library",
-  network: "the programs that reach hosts",
-  language: "a language's own programs",
-} as const satisfies Record<keyof typeof meanings, string>;
+  network: "network programs",
+  language: "language runtimes",
+} as const satisfies Record<keyof typeof reservedNames, string>;
 
-function faultOfName(name: string): string | undefined {
+function findNameFault(name: string): string | undefined {
   if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
     return `"${name}" cannot name an environment variable; use letters, digits and underscores`;
   }
-  const reader = (Object.keys(meanings) as (keyof typeof meanings)[]).find((each) => meanings[each].test(name));
+  const reader = (Object.keys(reservedNames) as (keyof typeof reservedNames)[]).find((key) =>
+    reservedNames[key].test(name),
+  );
   return (
     reader &&
-    `"${name}" has a meaning to ${readers[reader]}; rename the parameter${isLower(name) ? "" : ", preferably in lower case"}`
+    `"${name}" is read by ${readerLabels[reader]}; rename the parameter${isLower(name) ? "" : ", preferably in lower case"}`
   );
 }
 
@@ -353,42 +349,39 @@ function fault(code: string, message: string, offset: number, length: number): T
   return { code, message, offset, length };
 }
 
-/**
- * The types of a script's parameters: `string`, `number`, `integer`, `boolean`, literals in quotes or as numbers,
- * several of these joined by `|`, and lists of any with `[]` behind. Undefined for everything else.
- */
-function shellType(text: string): JsonSchema | undefined {
+/** Parses the type of a parameter; undefined for an unknown type. */
+function parseType(text: string): JsonSchema | undefined {
   const type = text.trim();
   const list = /^(.*\S)\s*\[\]$/s.exec(type)?.[1];
   if (list !== undefined && (!list.includes("|") || /^\([^()]*\)$/.test(list))) {
-    const items = shellType(list.replace(/^\(([^()]*)\)$/, "$1"));
+    const items = parseType(list.replace(/^\(([^()]*)\)$/, "$1"));
     return items && { type: "array", items };
   }
   if (["string", "number", "integer", "boolean"].includes(type)) return { type };
-  const members = alternatives(type);
-  const values = members.map(literal);
+  const members = splitUnion(type);
+  const values = members.map(parseLiteral);
   if (values.length > 0 && values.every((value) => value !== undefined)) {
     const types = [...new Set(values.map((value) => typeof value))];
     return { type: types.length === 1 ? types[0] : types, enum: [...new Set(values)] };
   }
   if (members.length < 2) return undefined;
-  const schemas = members.map((member) => shellType(member));
+  const schemas = members.map((member) => parseType(member));
   const types = schemas.map((schema) => schema?.["type"]);
   const isPlain = schemas.every((schema) => schema && Object.keys(schema).length === 1 && schema["type"] !== "array");
   return isPlain ? { type: [...new Set(types)] } : undefined;
 }
 
-/** A default as written in `[name=value]`, as the parameter's type reads it; undefined when it does not fit. */
-function shellDefault(text: string, schema: JsonSchema): Json | undefined {
+/** Parses a default in `[name=value]` by the parameter's type; undefined if it does not fit. */
+function parseDefault(text: string, schema: JsonSchema): Json | undefined {
   const value = tryParseJson(text);
   const options = schema["enum"] as Json[] | undefined;
   const candidates = [value, text].filter((candidate) => candidate !== undefined);
   if (options) return candidates.find((candidate) => options.includes(candidate));
   const types = [schema["type"]].flat();
-  return candidates.find((candidate) => types.some((type) => isOf(candidate, type, schema)));
+  return candidates.find((candidate) => types.some((type) => hasType(candidate, type, schema)));
 }
 
-function isOf(value: Json, type: unknown, schema: JsonSchema): boolean {
+function hasType(value: Json, type: unknown, schema: JsonSchema): boolean {
   if (type === "array") {
     const items = schema["items"] as JsonSchema;
     return Array.isArray(value) && value.every((item) => fits(item, items));
@@ -398,17 +391,17 @@ function isOf(value: Json, type: unknown, schema: JsonSchema): boolean {
 
 function fits(value: Json, schema: JsonSchema): boolean {
   if (Array.isArray(schema["enum"])) return schema["enum"].includes(value);
-  return [schema["type"]].flat().some((type) => isOf(value, type, schema));
+  return [schema["type"]].flat().some((type) => hasType(value, type, schema));
 }
 
-/** Split at `|` outside of quotes. */
-function alternatives(type: string): string[] {
+/** Splits at `|` outside of quotes. */
+function splitUnion(type: string): string[] {
   const members = type.match(/"(?:[^"\\]|\\.)*"|'[^']*'|[^|"'\s][^|"']*|\|/g) ?? [];
   const isAlternating = members.every((member, index) => (member === "|") === (index % 2 === 1));
   return isAlternating && members.length % 2 === 1 ? members.filter((_, index) => index % 2 === 0) : [];
 }
 
-function literal(text: string): string | number | undefined {
+function parseLiteral(text: string): string | number | undefined {
   const quoted = /^'([^']*)'$/.exec(text.trim())?.[1];
   const value = quoted ?? tryParseJson(text.trim());
   return typeof value === "string" || typeof value === "number" ? value : undefined;

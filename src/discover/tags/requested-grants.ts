@@ -3,12 +3,12 @@ import { nameFault } from "../../secrets/secret-rules.ts";
 import type { RequestedGrant } from "../discovery.ts";
 
 /**
- * Tags that request a grant: `@secret API_TOKEN [purpose]` and `@network api.example.org[:port] [purpose]`, in TypeScript
- * and in scripts. What may be written behind them is what the fields of an entry take. Knows no types, so that scripts
- * need no checker.
+ * Tags that request a grant: `@secret API_TOKEN [purpose]` and `@network api.example.org[:port] [purpose]`, in
+ * TypeScript and in scripts. Their values have the format of the entry's fields. Knows no types, so scripts need no
+ * checker.
  */
 
-/** The field of an entry that grants what a tag requests, by the tag. */
+/** The field of an entry that grants what a tag requests, by tag. */
 export const grantFields = { secret: "secrets", network: "network" } as const satisfies Record<
   string,
   RequestedGrant["field"]
@@ -20,32 +20,32 @@ export function isGrantTag(name: string): name is GrantTag {
   return Object.hasOwn(grantFields, name);
 }
 
-type RequestRead =
+type ParsedRequest =
   | Pick<RequestedGrant, "field" | "value" | "purpose">
-  /** The place in the text: an offset and a length, in UTF-16 units. */
+  /** The range in the text, in UTF-16 code units. */
   | { readonly code: string; readonly message: string; readonly offset: number; readonly length: number };
 
 /** Reads the text of a tag. */
-export function readRequest(tag: GrantTag, text: string): RequestRead {
+export function readRequest(tag: GrantTag, text: string): ParsedRequest {
   const [, value = "", rest = ""] = /^(\S*)([^]*)$/.exec(text) ?? [];
-  const fault = value === "" ? `@${tag} needs ${WANTED[tag]}` : faultOf(tag, value);
+  const fault = value === "" ? `@${tag} needs ${EXPECTED[tag]}` : findFault(tag, value);
   if (fault !== undefined) return { code: `invalid-${tag}`, message: fault, offset: 0, length: value.length };
-  const said = rest
+  const rawPurpose = rest
     .replaceAll(/\s+/g, " ")
     .replace(/^ ?[-–—:] /, "")
     .trim();
-  const purpose = said.length > PURPOSE_UNITS_MAX ? `${said.slice(0, PURPOSE_UNITS_MAX)}…` : said;
+  const purpose = rawPurpose.length > PURPOSE_UNITS_MAX ? `${rawPurpose.slice(0, PURPOSE_UNITS_MAX)}…` : rawPurpose;
   return { field: grantFields[tag], value, ...(purpose !== "" && { purpose }) };
 }
 
-const WANTED = {
+const EXPECTED = {
   secret: "the name of a secret, as in @secret API_TOKEN",
   network: "a host, as in @network api.example.org or @network db.example.org:5432",
 } as const satisfies Record<GrantTag, string>;
 
 const PURPOSE_UNITS_MAX = 200;
 
-function faultOf(tag: GrantTag, value: string): string | undefined {
+function findFault(tag: GrantTag, value: string): string | undefined {
   if (tag === "secret") {
     const fault = nameFault(value);
     return fault === undefined ? undefined : `In @secret, ${fault}`;
@@ -54,10 +54,10 @@ function faultOf(tag: GrantTag, value: string): string | undefined {
   return typeof host === "string" ? `In @network, ${host}` : undefined;
 }
 
-/** The most grants that one definition requests. */
+/** The maximum number of grants that one definition requests. */
 const REQUESTED_MAX = 100;
 
-/** Each grant once, at its first place; and the first that is one too many. */
+/** Each grant once, at its first position; and the first one above the limit. */
 export function distinctRequests(requests: readonly RequestedGrant[]): {
   readonly requested: readonly RequestedGrant[];
   readonly tooMany: { readonly message: string; readonly at: RequestedGrant } | undefined;
@@ -69,6 +69,6 @@ export function distinctRequests(requests: readonly RequestedGrant[]): {
   }
   const all = [...distinct.values()];
   const first = all[REQUESTED_MAX];
-  const message = `A definition requests at most ${REQUESTED_MAX} secrets and hosts, and this is one more; split it`;
+  const message = `A definition may request at most ${REQUESTED_MAX} secrets and hosts; split it`;
   return { requested: all.slice(0, REQUESTED_MAX), tooMany: first && { message, at: first } };
 }

@@ -1,31 +1,25 @@
 import type { JsonSchema } from "../../lib/json.ts";
 import { nearestName } from "../../lib/near-names.ts";
 import type { ToolAnnotations } from "../discovery.ts";
-import { faultOfPattern } from "../pattern.ts";
+import { findPatternFault } from "../pattern.ts";
 
-/**
- * The tags of doc comments, in TypeScript and in the headers of scripts, in one table: parsing, suggestions and the
- * documentation come from it. Knows no types, so that scripts need no checker.
- */
+/** All tags of doc comments and script headers, for parsing, suggestions and documentation. Knows no types. */
 
 export interface Tag<Node> {
   /** Lower case. */
   readonly name: string;
-  /** The name as it is written. */
+  /** The name as written. */
   readonly written: string;
   /** As written, with the comment's own stars removed. */
   readonly text: string;
   readonly node: Node;
 }
 
-/**
- * Where a tag belongs: to any comment, an argument, a function, one of a function's signatures (overloads), the header of
- * a script, or a file and its authors.
- */
+/** Where a tag applies. `signature` is one signature of an overloaded function, `script` the header of a script. */
 type Place = "any" | "argument" | "function" | "signature" | "script" | "file" | "author";
 
 interface TagRule {
-  /** By default at arguments if it takes a value of a constraint, else at functions. */
+  /** By default arguments for tags with a constraint, functions for all others. */
   readonly at?: readonly Place[];
   /** An example of what follows the name. */
   readonly form?: string;
@@ -33,9 +27,9 @@ interface TagRule {
   readonly help: string;
   /** Other names. */
   readonly aliases?: string;
-  /** Names that people try, and that only lead to this one. */
+  /** Wrong names that people try; they only lead to a suggestion of this one. */
   readonly mistaken?: string;
-  /** The tag is this keyword of JSON Schema. */
+  /** The tag sets this keyword of JSON Schema. */
   readonly takes?: Constraint;
   readonly hint?: keyof ToolAnnotations;
 }
@@ -43,28 +37,29 @@ interface TagRule {
 interface Constraint {
   readonly type: "number" | "string" | "array" | "object";
   readonly read: (text: string) => unknown;
-  readonly wants: string;
+  readonly expected: string;
 }
 
-const aNumber: Constraint = { type: "number", read: readNumber, wants: "a number" };
-const positive: Constraint = { type: "number", read: readPositive, wants: "a number above 0" };
-const characters: Constraint = { type: "string", read: readCount, wants: "a whole number" };
+const aNumber: Constraint = { type: "number", read: readNumber, expected: "a number" };
+const positive: Constraint = { type: "number", read: readPositive, expected: "a number above 0" };
+const characters: Constraint = { type: "string", read: readCount, expected: "a whole number" };
 const expression: Constraint = {
   type: "string",
-  read: (text) => bare(text) || undefined,
-  wants: "a regular expression",
+  read: (text) => unquote(text) || undefined,
+  expected: "a regular expression",
 };
-const aWord: Constraint = { type: "string", read: (text) => bare(text).split(/\s/)[0] || undefined, wants: "a word" };
-const items: Constraint = { type: "array", read: readCount, wants: "a whole number" };
-const aFlag: Constraint = { type: "array", read: readFlag, wants: "nothing, true or false" };
-const properties: Constraint = { type: "object", read: readCount, wants: "a whole number" };
+const aWord: Constraint = {
+  type: "string",
+  read: (text) => unquote(text).split(/\s/)[0] || undefined,
+  expected: "a word",
+};
+const items: Constraint = { type: "array", read: readCount, expected: "a whole number" };
+const aFlag: Constraint = { type: "array", read: readFlag, expected: "nothing, true or false" };
+const properties: Constraint = { type: "object", read: readCount, expected: "a whole number" };
 
 const everywhere: readonly Place[] = ["function", "script"];
 
-/**
- * Every tag that Berth reads, in the order in which they are suggested and documented. A constraint and a hint are read
- * here; the others where their name is looked up.
- */
+/** Every tag that Berth reads, in the order of suggestions and documentation. */
 const table: Readonly<Record<string, TagRule>> = {
   minimum: { takes: aNumber, form: "1", help: "The least value.", mistaken: "min" },
   maximum: { takes: aNumber, form: "100", help: "The greatest value.", mistaken: "max" },
@@ -133,13 +128,13 @@ const table: Readonly<Record<string, TagRule>> = {
   noArgs: { at: ["script"], help: "The script takes no arguments." },
 };
 
-/** With their places and names, for the documentation, too. */
+/** With their places and names; also used by the documentation. */
 export const tagRules = Object.entries(table).map(([name, rule]) => {
   const at: readonly Place[] = [rule.takes ? "argument" : "function"];
   return Object.assign({ name, at }, rule);
 });
 
-/** Standard tags of JSDoc, TSDoc and TypeDoc, and other names of Berth's own, by where they belong. */
+/** Standard tags of JSDoc, TSDoc and TypeDoc, and other tags of Berth, by where they apply. */
 const foreign: readonly (readonly [names: string, ...at: Place[]])[] = [
   ["remarks throws", "function"],
   ["examples", "function", "signature"],
@@ -162,10 +157,10 @@ const foreign: readonly (readonly [names: string, ...at: Place[]])[] = [
   ],
 ];
 
-type NamedTag = Pick<TagRule, "takes" | "hint"> & { readonly name: string; readonly at: readonly string[] };
+type TagEntry = Pick<TagRule, "takes" | "hint"> & { readonly name: string; readonly at: readonly string[] };
 
-/** By each name in lower case. */
-const tagsByName = new Map<string, NamedTag>();
+/** Keyed by each name in lower case. */
+const tagsByName = new Map<string, TagEntry>();
 for (const rule of tagRules) {
   for (const name of [rule.name, ...(rule.aliases?.split(" ") ?? []), rule.hint ?? rule.name])
     tagsByName.set(name.toLowerCase(), rule);
@@ -177,8 +172,10 @@ const mistaken: ReadonlyMap<string, string> = new Map(
   tagRules.flatMap(({ name, mistaken }) => (mistaken?.split(" ") ?? []).map((word) => [word, name] as const)),
 );
 
-/** MCP's behaviour hints from tags: `@readOnly`, or `@destructive false` to say that it is not. */
-export function annotationsOf(doc: { readonly tags: readonly Pick<Tag<unknown>, "name" | "text">[] }): ToolAnnotations {
+/** MCP's behavior hints from tags: `@readOnly`, or `@destructive false` to negate one. */
+export function readAnnotations(doc: {
+  readonly tags: readonly Pick<Tag<unknown>, "name" | "text">[];
+}): ToolAnnotations {
   const annotations: Partial<Record<keyof ToolAnnotations, boolean>> = {};
   for (const { name, text } of doc.tags) {
     const hint = tagsByName.get(name)?.hint;
@@ -187,15 +184,12 @@ export function annotationsOf(doc: { readonly tags: readonly Pick<Tag<unknown>, 
   return annotations;
 }
 
-/** Functions that a module must export for other modules, and that are no tools. */
+/** Functions that a module exports for other modules and that are not tools. */
 export function isHidden(name: string, doc: { readonly tags: readonly Pick<Tag<unknown>, "name">[] }): boolean {
   return name.startsWith("_") || doc.tags.some((tag) => tagsByName.get(tag.name)?.name === "internal");
 }
 
-/**
- * The schema with what constraint tags say; later tags win. A keyword goes to the alternatives whose type it speaks
- * about; on a literal it would say nothing and is left out.
- */
+/** Applies constraint tags; later tags win. A keyword goes to the alternatives of its type, but not to literals. */
 export function constrain<Node>(
   schema: JsonSchema,
   tags: readonly Tag<Node>[],
@@ -215,42 +209,43 @@ function constrainOne<Node>(
   tag: Tag<Node>,
   onFault: (fault: ConstraintFault<Node>) => void,
 ): JsonSchema {
-  if (tag.name === "integer" || tag.name === "int") return applied(schema, ["number"], (it) => integer(it)) ?? schema;
+  if (tag.name === "integer" || tag.name === "int")
+    return applyToTypes(schema, ["number"], (it) => integer(it)) ?? schema;
   const { name: keyword, takes } = tagsByName.get(tag.name) ?? {};
   if (keyword === undefined || !takes) return schema;
-  const { type, read, wants } = takes;
+  const { type, read, expected } = takes;
 
   const value = read(tag.text);
   if (value === undefined) {
-    const message = `@${keyword} needs ${wants}, not "${tag.text}"; it is ignored`;
+    const message = `@${keyword} needs ${expected}, not "${tag.text}"; it is ignored`;
     onFault({ code: "constraint-malformed", message, tag });
     return schema;
   }
   if (value === false) return schema;
   if (keyword === "pattern") {
-    const fault = faultOfPattern(value as string);
+    const fault = findPatternFault(value as string);
     if (fault) {
       onFault({ code: "pattern-unusable", message: `the pattern ${tag.text} ${fault}`, tag });
       return schema;
     }
   }
   const types = type === "number" ? ["number", "integer"] : [type];
-  const result = applied(schema, types, (it) => ({ ...it, [keyword]: value }));
+  const result = applyToTypes(schema, types, (it) => ({ ...it, [keyword]: value }));
   if (result) return result;
   const message = `@${keyword} has no effect here: it is for a ${type}, and this is not one`;
   onFault({ code: "constraint-without-effect", message, tag });
   return schema;
 }
 
-/** The schema changed wherever it is of one of the types; undefined when it is nowhere. */
-function applied(
+/** Changes the schema wherever it has one of the types; undefined if it has none of them. */
+function applyToTypes(
   schema: JsonSchema,
   types: readonly string[],
   change: (schema: JsonSchema) => JsonSchema,
 ): JsonSchema | undefined {
   const alternatives = schema["anyOf"] as JsonSchema[] | undefined;
   if (alternatives) {
-    const changed = alternatives.map((alternative) => applied(alternative, types, change));
+    const changed = alternatives.map((alternative) => applyToTypes(alternative, types, change));
     if (changed.every((alternative) => alternative === undefined)) return undefined;
     return { ...schema, anyOf: alternatives.map((alternative, index) => changed[index] ?? alternative) };
   }
@@ -266,8 +261,8 @@ function integer(schema: JsonSchema): JsonSchema {
 }
 
 function readNumber(text: string): number | undefined {
-  const found = /^[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?=\s|[,;]|$)/.exec(text)?.[0];
-  return found !== undefined && Number.isFinite(Number(found)) ? Number(found) : undefined;
+  const match = /^[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?=\s|[,;]|$)/.exec(text)?.[0];
+  return match !== undefined && Number.isFinite(Number(match)) ? Number(match) : undefined;
 }
 
 function readPositive(text: string): number | undefined {
@@ -284,27 +279,24 @@ function readFlag(text: string): boolean {
   return !/^(false|no)\b/i.test(text);
 }
 
-/** Without the quotes or backticks that some put around a tag's text. */
-function bare(text: string): string {
+/** Removes the quotes or backticks that some authors put around a tag's text. */
+function unquote(text: string): string {
   return /^`([^`]*)`$/.exec(text)?.[1] ?? text;
 }
 
-/** Why a tag of a comment has no effect, unless it is one that Berth or another tool reads. */
-export function unknownTag<Node>({ name, written }: Tag<Node>): string | undefined {
+/** Why a tag has no effect, unless Berth or another tool reads it. */
+export function explainUnknownTag<Node>({ name, written }: Tag<Node>): string | undefined {
   if ((tagsByName.has(name) && name !== "noargs") || !/^[a-z]/.test(name)) return undefined;
-  return `Berth does not know the tag @${written} and ignores it${suggestionFor(name)}`;
+  return `Berth does not know the tag @${written} and ignores it${suggestTag(name)}`;
 }
 
 /** `; did you mean @minimum?`, or nothing. */
-export function suggestionFor(name: string): string {
+export function suggestTag(name: string): string {
   const meant = mistaken.get(name) ?? nearestName(name, suggested);
   return meant === undefined || meant === name ? "" : `; did you mean @${meant}?`;
 }
 
-/**
- * True if a tag is read at that place; `name` is in lower case. One that is read at arguments has no effect in the comment
- * of a function before its first `@param`.
- */
+/** True if a tag is read at that place; `name` is in lower case. */
 export function isReadAt(place: Place, name: string): boolean {
   return tagsByName.get(name)?.at.includes(place) ?? false;
 }

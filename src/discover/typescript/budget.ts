@@ -1,12 +1,12 @@
 /**
- * How large the schema of one tool may get. Types can describe more than any client would read, and a few lines of
- * hostile types can describe more than fits into memory; the walk then stops with a problem instead.
+ * How large the schema of one tool may become. Types can describe more than any client would read, and a few lines of
+ * hostile types more than fits into memory; the walk then stops with a problem.
  */
 export const budgets = {
   schemaNodes: 5_000,
   schemaLevels: 60,
   unionMembers: 1_000,
-  /** Dates, and URLs, inside recursive types stand at endless paths: the shallowest ones are kept. */
+  /** Dates and URLs in recursive types are at infinitely many paths; only the shallowest are listed. */
   recursiveRevivals: 100,
   recursiveRevivalSteps: 32,
 } as const;
@@ -20,7 +20,7 @@ export class BudgetExceeded extends Error {
   }
 }
 
-/** Counts what one tool's schemas use; throws `BudgetExceeded` when it is too much. */
+/** Counts the parts of one tool's schemas; throws `BudgetExceeded` above a limit. */
 export class Budget {
   #nodes = 0;
 

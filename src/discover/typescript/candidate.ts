@@ -7,24 +7,24 @@ import type { Reporter } from "./reporter.ts";
 import type { SchemaSource, SchemaSources } from "./schema-sources.ts";
 import type { UnresolvedName } from "./types/unresolved.ts";
 
-/** An exported function that is to be a tool. */
+/** An exported function that may become a tool. */
 export interface Candidate {
   readonly name: string;
   /** The name under which the module exports it. */
   readonly export: string;
   readonly doc: Doc;
   readonly signature: ts.Signature;
-  /** All signatures that are offered with it: a function may be overloaded. */
+  /** All signatures that are offered with it, if the function is overloaded. */
   readonly signatures: readonly ts.Signature[];
-  /** The parameters, where they are put together from several signatures. */
+  /** The parameters, if they are merged from several signatures. */
   readonly parameters?: readonly Parameter[];
-  /** The function's own source: it has the defaults and the names, even where a wrapper or an annotation has the types. */
+  /** The function's source, with defaults and names, even if a wrapper or an annotation has the types. */
   readonly implementation?: ts.SignatureDeclaration;
-  /** A type that the function was declared to have and that leads nowhere. */
+  /** An unresolved type in the function's declaration. */
   readonly missing?: UnresolvedName;
-  /** The files that export something else of this name each, so that the module has none of them. */
+  /** Files that each export something else under this name, so that the module exports none of them. */
   readonly clashing: readonly string[];
-  /** Where to point when the whole function is meant: its name. */
+  /** The node for problems about the whole function: its name. */
   readonly nameNode: ts.Node;
   /** The object whose handler it is. */
   readonly object?: ToolObject;
@@ -36,12 +36,12 @@ export interface Candidate {
   };
 }
 
-/** The program and the collectors with which a candidate is read. */
-export interface Reading {
+/** The program and the collectors used to read a candidate. */
+export interface ReadContext {
   readonly program: DefinitionProgram;
   readonly reporter: Reporter;
   readonly budget: Budget;
-  /** Absent while types alone are read. */
+  /** Absent while only types are read. */
   readonly schemas?: SchemaSources | undefined;
 }
 
@@ -50,7 +50,7 @@ export interface Parameter {
   readonly name: string;
   readonly type: ts.Type;
   readonly node?: ts.TypeNode | undefined;
-  /** Where to point. */
+  /** The node for problems about the parameter. */
   readonly declaration?: ts.Node | undefined;
   readonly initializer?: ts.Expression | undefined;
   readonly pattern?: ts.BindingPattern | undefined;
@@ -58,12 +58,12 @@ export interface Parameter {
   readonly isRest: boolean;
 }
 
-/** An object with the handler of a tool. */
+/** An object that contains the handler of a tool. */
 export interface ToolObject {
   readonly value: BundledValue;
   readonly described: DescribedTool;
-  /** The property that holds its handler. */
+  /** The property with the handler. */
   readonly handler: string;
-  /** The property that holds the schema of its arguments. */
+  /** The property with the schema of its arguments. */
   readonly schema?: string;
 }

@@ -1,10 +1,10 @@
 import type ts from "#typescript";
 import { fixed } from "../../limits/fixed.ts";
 
-/** Type declarations of packages in one program, in UTF-16 units: to the checker each unit is some 20 bytes of memory. */
+/** Limit of type declarations of packages, in UTF-16 code units. The checker needs some 20 bytes of memory for each. */
 const bounds = fixed({ declarationUnits: 16 * 1024 * 1024 });
 
-/** Names the package, and has the import of the definition that leads to it. */
+/** The message names the package; `importedAt` is the import of the definition that leads to it. */
 export class TooManyDeclarations extends Error {
   readonly importedAt: ts.StringLiteralLike;
 
@@ -18,25 +18,25 @@ export class TooManyDeclarations extends Error {
   }
 }
 
-/** Counts the declarations that each import of a definition loads, to reject too many before all of them are read. */
+/** Counts the declarations that each import of a definition loads, to reject too many before all are read. */
 export class DeclarationCounter {
   readonly #imports = new Map<string, ts.StringLiteralLike>();
   readonly #units = new Map<ts.StringLiteralLike, number>();
   #all = 0;
 
-  /** An import of the definition, or in the file `of` of a package, leads to `file`. */
-  imported(file: string, literal: ts.StringLiteralLike, of?: string): void {
+  /** Records that an import of the definition, or of the package file `of`, resolves to `file`. */
+  recordImport(file: string, literal: ts.StringLiteralLike, of?: string): void {
     if (!this.#imports.has(file)) this.#imports.set(file, this.#imports.get(of ?? "") ?? literal);
   }
 
   /** Throws `TooManyDeclarations`. */
-  read(file: string, units: number): void {
+  recordRead(file: string, units: number): void {
     const importedAt = this.#imports.get(file);
     if (!importedAt) return;
     this.#all += units;
     this.#units.set(importedAt, (this.#units.get(importedAt) ?? 0) + units);
     if (this.#all <= bounds.declarationUnits) return;
-    const [[most]] = [...this.#units].sort(([, one], [, other]) => other - one) as [[ts.StringLiteralLike, number]];
-    throw new TooManyDeclarations(most);
+    const [[largest]] = [...this.#units].sort(([, one], [, other]) => other - one) as [[ts.StringLiteralLike, number]];
+    throw new TooManyDeclarations(largest);
   }
 }

@@ -1,53 +1,50 @@
 import { isObject, nestsTooDeep, tryParseJson, type JsonSchema } from "../../lib/json.ts";
 import type { DescribedSchema, DescribedSchemas, DescribedTool, SchemaRequest, ToolAnnotations } from "../discovery.ts";
-import { findStrayReference } from "./schema-merge.ts";
+import { findUnresolvedReference } from "./schema-merge.ts";
 
 /** Reads a guest's description of its schemas. The guest runs the author's code, so every part is checked. */
 export function readDescribed([one, other]: readonly [string, string], request: SchemaRequest): DescribedSchemas {
   const [first, second] = [parseAnswer(one), parseAnswer(other)];
-  if (!first || !second) return undescribed(request, "its answer cannot be read");
+  if (!first || !second) return unavailableSchemas(request, "its answer cannot be read");
   return {
     schemas: request.schemas.map((_, index) => {
       const schema = readSchema(first.schemas[index]);
-      return agree(schema, readSchema(second.schemas[index])) ? schema : UNSTABLE;
+      return areEqual(schema, readSchema(second.schemas[index])) ? schema : UNSTABLE;
     }),
     tools: request.tools.map((_, index) => {
       const again = readTools(second.tools[index]);
       return readTools(first.tools[index]).map((tool, at) =>
-        agree(tool, again[at]) ? tool : { id: tool.id, at: tool.at, input: UNSTABLE },
+        areEqual(tool, again[at]) ? tool : { id: tool.id, at: tool.at, input: UNSTABLE },
       );
     }),
   };
 }
 
-/**
- * True if two answers are the same. Deletes defaults that differ, such as those of `default(() => randomUUID())`: a call
- * generates its own.
- */
-function agree(value: unknown, again: unknown): boolean {
-  if (!isHolder(value) || !isHolder(again)) return value === again;
+/** True if two answers are equal. Deletes differing defaults, such as `default(() => randomUUID())`. */
+function areEqual(value: unknown, again: unknown): boolean {
+  if (!isContainer(value) || !isContainer(again)) return value === again;
   const names = Object.keys(value);
   const isSame = Array.isArray(value) === Array.isArray(again) && names.length === Object.keys(again).length;
   return (
     isSame &&
     names.every((name) => {
-      const isEqual = Object.hasOwn(again, name) && agree(value[name], again[name]);
+      const isEqual = Object.hasOwn(again, name) && areEqual(value[name], again[name]);
       return isEqual || (name === "default" && name in again && delete value[name]);
     })
   );
 }
 
-function isHolder(value: unknown): value is Record<string, unknown> {
+function isContainer(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null;
 }
 
 /** The answer if nothing could be evaluated. */
-export function undescribed({ schemas, tools }: SchemaRequest, fault: string): DescribedSchemas {
+export function unavailableSchemas({ schemas, tools }: SchemaRequest, fault: string): DescribedSchemas {
   return { schemas: schemas.map(() => ({ fault })), tools: tools.map(() => []), fault };
 }
 
 const UNSTABLE: DescribedSchema = {
-  fault: "it is another one at another time or with other random numbers; make it the same whenever it is loaded",
+  fault: "it changes with the time or with random numbers; make it the same at each load",
 };
 
 function parseAnswer(text: string): { schemas: unknown[]; tools: unknown[] } | undefined {
@@ -59,10 +56,10 @@ function parseAnswer(text: string): { schemas: unknown[]; tools: unknown[] } | u
 
 function readSchema(value: unknown): DescribedSchema {
   const { json, fault = "no reason is given" } = isObject(value) ? value : {};
-  const stray = isObject(json) ? findStrayReference(json) : undefined;
-  if (isObject(json) && stray === undefined) return { json };
-  const why = stray === undefined ? String(fault) : `its reference ${stray} leads nowhere in it`;
-  return { fault: why.slice(0, FAULT_UNITS_MAX) };
+  const unresolved = isObject(json) ? findUnresolvedReference(json) : undefined;
+  if (isObject(json) && unresolved === undefined) return { json };
+  const reason = unresolved === undefined ? String(fault) : `its reference ${unresolved} does not resolve`;
+  return { fault: reason.slice(0, FAULT_UNITS_MAX) };
 }
 
 /** The longest reason why a schema cannot be read, in UTF-16 code units. */
@@ -80,15 +77,15 @@ function readTool({ id, at, name, title, description, annotations, input, output
     ...(typeof name === "string" && { name }),
     ...(typeof title === "string" && { title }),
     ...(typeof description === "string" && { description }),
-    ...(isObject(annotations) && { annotations: hintsIn(annotations) }),
+    ...(isObject(annotations) && { annotations: readHints(annotations) }),
     ...(input !== undefined && { input: readSchema(input) }),
     ...(output !== undefined && { output: readSchema(output) }),
   };
   return [tool];
 }
 
-/** The hints among annotations. */
-export function hintsIn(annotations: JsonSchema): ToolAnnotations {
+/** The behavior hints among annotations. */
+export function readHints(annotations: JsonSchema): ToolAnnotations {
   return Object.fromEntries(
     Object.entries(annotations).filter(([name, hint]) => HINTS.has(name) && typeof hint === "boolean"),
   );

@@ -25,49 +25,46 @@ import {
 } from "../discovery.ts";
 import { resolveTagFile } from "../files/resolve.ts";
 import type { PackageFiles } from "../packages/package-files.ts";
-import { annotationsOf } from "../tags/tags.ts";
+import { readAnnotations } from "../tags/tags.ts";
 import { parseUriTemplate, type Variable } from "../uri-template.ts";
 import { Budget } from "./budget.ts";
-import type { Candidate, Reading, ToolObject } from "./candidate.ts";
+import type { Candidate, ReadContext, ToolObject } from "./candidate.ts";
 import { TooManyDeclarations } from "./declaration-counter.ts";
-import { tagOf, type DocTag, tagText, withLinks, type Doc } from "./doc-comments.ts";
+import { findTag, type DocTag, tagText, withLinks, type Doc } from "./doc-comments.ts";
 import { exportedFunctions } from "./exports.ts";
-import { plainInput, readGivenInput, readHandlerInput, readInput, readNamedInput, type Input } from "./input.ts";
-import { readOutput, resultOf } from "./output.ts";
-import { settle } from "./overloads.ts";
-import { isHostContext, parametersOf, takenParameters } from "./parameters.ts";
-import { nameOf, openProgram, type DefinitionProgram } from "./program.ts";
+import { plainInput, readExplicitInput, readHandlerInput, readInput, readNamedInput, type Input } from "./input.ts";
+import { readOutput, resolveResult } from "./output.ts";
+import { resolveOverloads } from "./overloads.ts";
+import { isHostContext, listParameters, callerParameters } from "./parameters.ts";
+import { relativeName, openProgram, type DefinitionProgram } from "./program.ts";
 import { repeatedDeclarations } from "./repeated-names.ts";
-import { findPosition, placeIn, problemAt, Reporter, textPart } from "./reporter.ts";
-import { requestsIn } from "./request-tags.ts";
+import { findPosition, locateRange, problemAt, Reporter, textPart } from "./reporter.ts";
+import { findRequests } from "./request-tags.ts";
 import { relativeReads, unsetVariables } from "./run-time-reads.ts";
-import { faultOfForm } from "./schema-check.ts";
+import { findMetaSchemaFault } from "./schema-check.ts";
 import { openSchema, propertiesIn } from "./schema-merge.ts";
 import { SchemaSources } from "./schema-sources.ts";
 import { exportedObjects, toolObjects, withMetadata, type ExportedObject } from "./tool-objects.ts";
 import { typeErrors } from "./type-errors.ts";
 import { nothingExported, unofferedExports } from "./unoffered.ts";
 
-/** Names, texts and schemas of one discovered tool, resource or prompt, as JSON. */
+/** Limit of the names, texts and schemas of one discovered tool, resource or prompt, as JSON. */
 const bounds = fixed({ toolBytes: 128 * 1024 });
 
-/**
- * Finds what a TypeScript definition offers, in this process. Loads the compiler, and types can be written to make
- * it run for ever: the serving process goes through `compiler.ts`, which does this in a child with limits.
- */
+/** Finds what a definition offers, in this process. Types can make it run forever: servers use `compiler.ts`. */
 export function discover(source: DefinitionSource, packages?: PackageFiles): Discovery {
   return beginDiscovery(source, packages).discovery;
 }
 
-/** A discovery by types alone, and a second one with the evaluated schemas. */
-export interface BegunDiscovery {
+/** A discovery by types alone, and a function for a second one with the evaluated schemas. */
+export interface FirstPass {
   readonly discovery: Discovery;
-  readonly find?: (described: DescribedSchemas) => Discovery;
+  readonly complete?: (described: DescribedSchemas) => Discovery;
   readonly schemas?: SchemaSources;
 }
 
-export function beginDiscovery(source: DefinitionSource, packages?: PackageFiles): BegunDiscovery {
-  const program = openedProgram(source, packages);
+export function beginDiscovery(source: DefinitionSource, packages?: PackageFiles): FirstPass {
+  const program = tryOpenProgram(source, packages);
   if (!("checker" in program)) return { discovery: { ...nothingFound, problems: [program] } };
   const syntax = syntaxProblems(program);
   if (syntax.length > 0) return { discovery: { ...nothingFound, problems: syntax } };
@@ -75,7 +72,7 @@ export function beginDiscovery(source: DefinitionSource, packages?: PackageFiles
   return {
     discovery: discoverIn(program, source, schemas),
     schemas,
-    find: (described) => discoverIn(program, source, schemas.answer(described)),
+    complete: (described) => discoverIn(program, source, schemas.answer(described)),
   };
 }
 
@@ -85,34 +82,34 @@ function discoverIn(program: DefinitionProgram, source: DefinitionSource, schema
   const functions = exportedFunctions(program, source.server);
   const objects = exportedObjects(program);
   const candidates = [
-    ...functions.map((each) => withMetadata(each, program, schemas)),
+    ...functions.map((candidate) => withMetadata(candidate, program, schemas)),
     ...toolObjects(objects, program, schemas, source.server),
   ];
   if (candidates.length === 0 && objects.length === 0) finder.note([nothingExported(program)]);
   else finder.note(unofferedExports(program, objects));
   for (const candidate of candidates) finder.read(candidate);
   for (const candidate of candidates) finder.readCompletions(candidate);
-  const { requested, problems } = requestsIn(program, candidates);
+  const { requested, problems } = findRequests(program, candidates);
   finder.note(problems);
   finder.note(unsetVariables(program, source.server));
   finder.note(relativeReads(program));
   finder.note(unreadObjects(objects, definition));
   finder.note(unreachableSchemas(program, schemas));
-  const found = finder.found();
+  const discovery = finder.result();
   return {
-    ...found,
-    problems: [...found.problems, ...typeErrors(program, found.problems)],
+    ...discovery,
+    problems: [...discovery.problems, ...typeErrors(program, discovery.problems)],
     ...(requested.length > 0 && { requested }),
   };
 }
 
-/** Objects that hold tools by their types, and no tool when the module has been loaded, or less than they seem to. */
+/** Reports objects that have tools by their types, but none or fewer after the module has been loaded. */
 function unreadObjects(objects: readonly ExportedObject[], { program, schemas }: Definition): Problem[] {
   return objects.flatMap(({ exported, type, node }) => {
     const tools = schemas.describedTools(exported.name);
     if (tools?.length === 0) {
-      const why = schemas.fault === undefined ? "" : `: ${schemas.fault}`;
-      const message = `${exported.name}: it holds no tool when the module has been loaded${why}`;
+      const reason = schemas.fault === undefined ? "" : `: ${schemas.fault}`;
+      const message = `${exported.name}: it contains no tool after the module has been loaded${reason}`;
       return [problemAt(node, { severity: "error", code: "no-tool-object", message }, program)];
     }
     const names = new Set(tools?.map(({ at }) => at[0]));
@@ -129,39 +126,39 @@ function unreadObjects(objects: readonly ExportedObject[], { program, schemas }:
 function unreachableSchemas(program: DefinitionProgram, schemas: SchemaSources): Problem[] {
   return schemas.unreachable.map((name) => {
     const message =
-      `the schema ${name.getText()} is no constant at the top level of a file, so what it says besides its type is not ` +
+      `the schema ${name.getText()} is not a constant at the top level of a file, so only its type is ` +
       "published: put it there";
     return problemAt(name, { severity: "warning", code: "schema-unread", message }, program);
   });
 }
 
-function openedProgram(source: DefinitionSource, packages?: PackageFiles): DefinitionProgram | Problem {
+function tryOpenProgram(source: DefinitionSource, packages?: PackageFiles): DefinitionProgram | Problem {
   try {
     return openProgram(source, packages);
   } catch (error) {
     if (!(error instanceof TooManyDeclarations)) throw error;
     const problem = { severity: "error", code: "too-many-declarations", message: error.message } as const;
-    return problemAt(error.importedAt, problem, { nameOf });
+    return problemAt(error.importedAt, problem, { relativeName });
   }
 }
 
-/** A tag turns a function into something else than a tool. */
+/** Tags that turn a function into something other than a tool. */
 const roles = ["resource", "prompt", "completes"];
 
-/** A definition while its functions are read. */
+/** A definition whose functions are being read. */
 interface Definition {
   readonly program: DefinitionProgram;
   readonly source: DefinitionSource;
   readonly schemas: SchemaSources;
 }
 
-type FullReading = Reading & Definition;
+type FullReading = ReadContext & Definition;
 
-/** Reads the functions one by one, and tells names and sizes of all of them apart. */
+/** Reads the functions one by one, and checks the names and sizes of all of them together. */
 class Finder {
   readonly #definition: Definition;
   readonly #apps = new Map<string, DiscoveredApp>();
-  readonly #found = {
+  readonly #offers = {
     tools: [] as DiscoveredTool[],
     resources: [] as DiscoveredResource[],
     prompts: [] as DiscoveredPrompt[],
@@ -177,23 +174,23 @@ class Finder {
     this.#definition = definition;
   }
 
-  found(): Discovery {
+  result(): Discovery {
     const apps = [...this.#apps.values()];
-    return { ...this.#found, ...(apps.length > 0 && { apps }), problems: this.#problems };
+    return { ...this.#offers, ...(apps.length > 0 && { apps }), problems: this.#problems };
   }
 
   read(candidate: Candidate): void {
     const [role, other] = roleTags(candidate);
-    const tag = role === undefined ? undefined : tagOf(candidate.doc, role)!;
+    const tag = role === undefined ? undefined : findTag(candidate.doc, role)!;
     if (other !== undefined) {
       const message = `a function is either a @${role} or a @${other}; write two functions`;
-      this.#refuse(candidate, "several-roles", message, tagOf(candidate.doc, other)!.node);
+      this.#refuse(candidate, "several-roles", message, findTag(candidate.doc, other)!.node);
     } else if (!tag) this.#addTool(candidate);
     else if (role === "resource") this.#addResource(candidate, tag);
     else if (role === "prompt") this.#addPrompt(candidate);
   }
 
-  /** When all prompts and resources are known. */
+  /** Called when all prompts and resources are known. */
   readCompletions(candidate: Candidate): void {
     if (roleTags(candidate).length !== 1) return;
     for (const tag of candidate.doc.tags.filter(({ name }) => name === "completes")) {
@@ -202,30 +199,30 @@ class Finder {
       );
       if (!completion) continue;
       const { of, argument } = completion;
-      if (this.#found.completions.some((other) => other.of === of && other.argument === argument)) {
+      if (this.#offers.completions.some((other) => other.of === of && other.argument === argument)) {
         this.#refuse(candidate, "repeated-completion", `another function already completes ${tag.text}`, tag.node);
-      } else this.#found.completions.push(completion);
+      } else this.#offers.completions.push(completion);
     }
   }
 
-  /** Notes what is wrong about a candidate; undefined if that leaves it out. */
-  #read<T>(found: Candidate, read: (settled: Candidate, reading: FullReading) => T | undefined): T | undefined {
-    const reporter = new Reporter(found, this.#definition.program);
+  /** Records the problems of a candidate; undefined if one of them leaves it out. */
+  #read<T>(candidate: Candidate, read: (settled: Candidate, reading: FullReading) => T | undefined): T | undefined {
+    const reporter = new Reporter(candidate, this.#definition.program);
     const reading = { ...this.#definition, reporter, budget: new Budget() };
-    const settled = settle(found, reading);
+    const settled = resolveOverloads(candidate, reading);
     const result = settled && read(settled, reading);
     this.note(reporter.problems);
     return reporter.hasErrors ? undefined : result;
   }
 
   #addTool(candidate: Candidate): void {
-    const isRepeated = (name: string): boolean => this.#found.tools.some((tool) => tool.name === name);
-    if (isRepeated(candidate.name) && !tagOf(candidate.doc, "name")) return this.#refuseRepeated(candidate, "tool");
+    const isRepeated = (name: string): boolean => this.#offers.tools.some((tool) => tool.name === name);
+    if (isRepeated(candidate.name) && !findTag(candidate.doc, "name")) return this.#refuseRepeated(candidate, "tool");
     const { tool, app }: Partial<ReadTool> = this.#read(candidate, readTool) ?? {};
     if (!tool) return;
     if (isRepeated(tool.name)) this.#refuseRepeated(candidate, "tool");
     else if (this.#fits(candidate, tool)) {
-      this.#found.tools.push(tool);
+      this.#offers.tools.push(tool);
       if (app) this.#apps.set(app.uri, app);
     }
   }
@@ -234,11 +231,11 @@ class Finder {
     const resource = this.#read(candidate, (settled, reading) => readResource(settled, tag, reading));
     if (!resource) return;
     const { name, uri } = resource;
-    if (this.#found.resources.some((other) => other.uri === uri)) {
+    if (this.#offers.resources.some((other) => other.uri === uri)) {
       return this.#refuse(candidate, "repeated-resource", `another function is already the resource ${uri}`, tag.node);
     }
     if (!this.#fits(candidate, resource)) return;
-    this.#found.resources.push(resource);
+    this.#offers.resources.push(resource);
     const template = parseUriTemplate(uri);
     const variables = "parts" in template ? template.variables.map((variable) => variable.name) : [];
     this.#completables.push({ names: [candidate.name, name], of: uri, arguments: variables });
@@ -248,18 +245,18 @@ class Finder {
     const prompt = this.#read(candidate, readPrompt);
     if (!prompt) return;
     const { name } = prompt;
-    if (this.#found.prompts.some((other) => other.name === name)) return this.#refuseRepeated(candidate, "prompt");
+    if (this.#offers.prompts.some((other) => other.name === name)) return this.#refuseRepeated(candidate, "prompt");
     if (!this.#fits(candidate, prompt)) return;
-    this.#found.prompts.push(prompt);
+    this.#offers.prompts.push(prompt);
     const names = prompt.arguments.map((argument) => argument.name);
     this.#completables.push({ names: [candidate.name, name], of: name, arguments: names });
   }
 
-  /** A few lines of types can unfold to megabytes, which whoever serves hashes, compares, lists and shows. */
-  #fits(candidate: Candidate, found: DiscoveredTool | DiscoveredResource | DiscoveredPrompt): boolean {
+  /** A few lines of types can expand to megabytes, which a serving process would hash, compare, list and display. */
+  #fits(candidate: Candidate, offer: DiscoveredTool | DiscoveredResource | DiscoveredPrompt): boolean {
     const { toolBytes } = bounds;
     const { contractBytes, contractValues } = contractBounds;
-    const bytes = Buffer.byteLength(JSON.stringify(found));
+    const bytes = Buffer.byteLength(JSON.stringify(offer));
     const refuse = (code: string, message: string): false => {
       this.#refuse(candidate, code, message, candidate.nameNode);
       return false;
@@ -269,16 +266,16 @@ class Finder {
       const message = `its schemas and texts have ${bytes} bytes, and at most ${toolBytes} are allowed; ${simplify}`;
       return refuse("too-large", message);
     }
-    const schemas = [found.inputSchema, ("outputSchema" in found && found.outputSchema) || {}];
-    const broken = schemas.map(faultOfForm).find((fault) => fault !== undefined);
-    if (broken !== undefined) {
-      const isOwn = candidate.object ?? found.call.parsed;
+    const schemas = [offer.inputSchema, ("outputSchema" in offer && offer.outputSchema) || {}];
+    const invalidity = schemas.map(findMetaSchemaFault).find((fault) => fault !== undefined);
+    if (invalidity !== undefined) {
+      const isOwn = candidate.object ?? offer.call.parsed;
       const message = isOwn
-        ? `its schema is not valid JSON Schema 2020-12 (${broken}): correct it there`
-        : `its types give an invalid JSON Schema (${broken}); use simpler types`;
+        ? `its schema is not valid JSON Schema 2020-12 (${invalidity}): correct it there`
+        : `its types give an invalid JSON Schema (${invalidity}); use simpler types`;
       return refuse("invalid-schema", message);
     }
-    const values = valuesIn(found, contractValues - this.#values);
+    const values = valuesIn(offer, contractValues - this.#values);
     const excess =
       this.#bytes + bytes > contractBytes
         ? `schemas and texts have more than ${contractBytes} bytes`
@@ -291,7 +288,7 @@ class Finder {
     return true;
   }
 
-  /** There may be more of them than a call takes arguments. */
+  /** A loop, because there may be more problems than a call can take arguments. */
   note(problems: readonly Problem[]): void {
     for (const problem of problems) this.#problems.push(problem);
   }
@@ -309,20 +306,20 @@ class Finder {
 }
 
 function roleTags({ doc }: Candidate): string[] {
-  return roles.filter((role) => tagOf(doc, role));
+  return roles.filter((role) => findTag(doc, role));
 }
 
-/** With a syntax error nothing further can be trusted. */
-function syntaxProblems({ program, own, nameOf }: DefinitionProgram): Problem[] {
+/** After a syntax error, nothing else can be trusted. */
+function syntaxProblems({ program, own, relativeName: nameOf }: DefinitionProgram): Problem[] {
   const toProblem = (file: ts.SourceFile, diagnostic: ts.Diagnostic): Problem => {
-    const place = placeIn(file.text, diagnostic.start ?? 0, diagnostic.length ?? 1);
+    const place = locateRange(file.text, diagnostic.start ?? 0, diagnostic.length ?? 1);
     const message = ts.flattenDiagnosticMessageText(diagnostic.messageText, " ");
     return { severity: "error", code: "syntax-error", message, file: nameOf(file), ...place };
   };
   return own.flatMap((file) => {
-    // The others follow from the first: of a parenthesis that is missing the parser tells at every line that comes after.
+    // Later errors follow from the first: after a missing parenthesis, the parser reports each of the following lines.
     const first = program.getSyntacticDiagnostics(file).toSorted((a, b) => (a.start ?? 0) - (b.start ?? 0))[0];
-    return first ? [toProblem(file, first)] : repeatedDeclarations(file, { nameOf });
+    return first ? [toProblem(file, first)] : repeatedDeclarations(file, { relativeName: nameOf });
   });
 }
 
@@ -331,31 +328,31 @@ interface ReadTool {
   readonly app?: DiscoveredApp | undefined;
 }
 
-/** One object with a handler as a tool. */
+/** Reads an object with a handler as a tool. */
 function readToolObject(candidate: Candidate, object: ToolObject, reading: FullReading): ReadTool | undefined {
   const { program, reporter } = reading;
   const { described, handler, value } = object;
   const input = readHandlerInput(candidate, object, reading);
-  // The types of a handler that a library has wrapped are the library's.
+  // The types of a handler that a library has wrapped are those of the library.
   const ownOutput = candidate.implementation ? readOutput : () => null;
   const naming = readNaming(candidate, reporter);
   const output = described.output
     ? describedOutput(described.output, candidate, reporter)
     : ownOutput(candidate, { ...reading, schemas: undefined });
   if (!input) return undefined;
-  const [first, second] = parametersOf(candidate, program.checker);
+  const [first, second] = listParameters(candidate, program.checker);
   const isContext = second !== undefined && isHostContext(second, program);
   const hasContext = Object.hasOwn(propertiesIn(input.schema), "context");
-  // Mastra hands a handler everything in one object.
+  // Mastra passes everything to a handler in one object.
   const under = handler === "execute" && first?.type.getProperty("context") && !hasContext;
   const tool: DiscoveredTool = {
     ...naming,
     ...(described.title !== undefined && { title: described.title }),
     inputSchema: input.schema,
     outputSchema: output,
-    annotations: { ...annotationsOf(candidate.doc), ...described.annotations },
+    annotations: { ...readAnnotations(candidate.doc), ...described.annotations },
     call: {
-      ...callShape(candidate, { ...input, context: isContext }, resultOf(candidate, program)),
+      ...callShape(candidate, { ...input, context: isContext }, resolveResult(candidate, program)),
       member: [...value.path, handler],
       ...(under && { under: "context" }),
       ...(second && !isContext && { options: true }),
@@ -372,20 +369,20 @@ function describedOutput(output: DescribedSchema, { nameNode }: Candidate, repor
   return null;
 }
 
-/** One exported function as a tool; undefined if a problem leaves it out. */
+/** Reads an exported function as a tool; undefined if a problem leaves it out. */
 function readTool(candidate: Candidate, reading: FullReading): ReadTool | undefined {
   const { program, reporter, schemas } = reading;
   const { doc, module, object } = candidate;
   if (object) return readToolObject(candidate, object, reading);
   const naming = readNamingAndIcons(candidate, reading);
-  const given = readGivenInput(candidate, reading);
+  const given = readExplicitInput(candidate, reading);
   const named = given ? undefined : readNamedInput(candidate, reading);
   if (!named && reporter.hasErrors) return undefined;
   const input = given ?? named ?? readInput(candidate, reading);
   const described = module?.output && schemas.describe(module.output, "output");
   const output = described ? describedOutput(described, candidate, reporter) : readOutput(candidate, reading);
   for (const { header, message } of faultsOfHeaders(input.schema)) {
-    const tag = given ? tagOf(doc, "inputschema") : undefined;
+    const tag = given ? findTag(doc, "inputschema") : undefined;
     const node = input.headers.get(header) ?? tag?.node ?? candidate.nameNode;
     reporter.add("error", "invalid-header", message, node, tag && textPart(tag));
   }
@@ -397,10 +394,10 @@ function readTool(candidate: Candidate, reading: FullReading): ReadTool | undefi
     ...naming,
     inputSchema: withExamples(input.schema, candidate),
     outputSchema: output && withTitle(output, candidate),
-    annotations: { ...annotationsOf(doc), ...module?.annotations },
+    annotations: { ...readAnnotations(doc), ...module?.annotations },
     ...(task && { task }),
     ...(ui && { ui }),
-    call: callShape(candidate, input, resultOf(candidate, program)),
+    call: callShape(candidate, input, resolveResult(candidate, program)),
     ...findPosition(candidate.nameNode, program),
   };
   return { tool, app };
@@ -411,7 +408,7 @@ function readUi(
   { doc }: Candidate,
   { source, program, reporter }: FullReading,
 ): { readonly ui?: ToolUi; readonly app?: DiscoveredApp } {
-  const tag = tagOf(doc, "ui");
+  const tag = findTag(doc, "ui");
   if (!tag) return {};
   const { file, visibility, unknown } = readUiTag(tag.text);
   const fault = (code: string, message: string, word?: string): object => {
@@ -424,37 +421,37 @@ function readUi(
     if (visibility) return { ui: { visibility } };
     return fault("missing-file", "@ui needs the HTML file that shows the results of the tool: @ui chart.html");
   }
-  const found = resolveTagFile(program.nameOf(tag.node.getSourceFile()), file, (path) =>
+  const target = resolveTagFile(program.relativeName(tag.node.getSourceFile()), file, (path) =>
     Object.hasOwn(source.files, path),
   );
-  if (found.kind !== "file") {
-    return fault("missing-file", `@ui ${file} names no file of the definition; put it beside this one`, file);
+  if (target.kind !== "file") {
+    return fault("missing-file", `@ui ${file} is not a file of the definition; put it next to this one`, file);
   }
-  const { app, fault: wrong } = readApp(source, found.path);
-  if (wrong) {
-    const { line } = placeIn(source.files[found.path]!, wrong.start, wrong.length);
-    return fault("invalid-ui", `${found.path}, line ${line}: ${wrong.message}`, file);
+  const { app, fault: appFault } = readApp(source, target.path);
+  if (appFault) {
+    const { line } = locateRange(source.files[target.path]!, appFault.start, appFault.length);
+    return fault("invalid-ui", `${target.path}, line ${line}: ${appFault.message}`, file);
   }
   return { ui: { uri: app.uri, ...(visibility && { visibility }) }, app };
 }
 
-/** `@icon <image> [media type] [sizes] [theme]`, each one more. A bad one is left out, and its function is offered. */
+/** `@icon <image> [media type] [sizes] [theme]`, repeatable. An invalid icon is left out. */
 function readIcons({ doc }: Candidate, { source, program, reporter }: FullReading): readonly Icon[] {
   const tags = doc.tags.filter(({ name }) => name === "icon");
-  const beyond = tags[ICONS_MAX];
+  const excess = tags[ICONS_MAX];
   const icons = tags.slice(0, ICONS_MAX).flatMap((tag) => {
-    const read = readIcon(tag.text, program.nameOf(tag.node.getSourceFile()), source.files);
+    const read = readIcon(tag.text, program.relativeName(tag.node.getSourceFile()), source.files);
     if ("icon" in read) return [read.icon];
     reporter.addAtTag("warning", "invalid-icon", `${read.fault}; it is left out`, tag, read.word);
     return [];
   });
-  if (beyond) reporter.addAtTag("warning", "invalid-icon", `only ${ICONS_MAX} icons are read`, beyond);
+  if (excess) reporter.addAtTag("warning", "invalid-icon", `only ${ICONS_MAX} icons are read`, excess);
   return icons;
 }
 
 /** `@task`, `@task required`, `@task deferred` or both. */
 function readTask(doc: Doc, reporter: Reporter): TaskSupport | undefined {
-  const tag = tagOf(doc, "task");
+  const tag = findTag(doc, "task");
   if (!tag) return undefined;
   const words = tag.text.split(/[\s,]+/).filter(Boolean);
   const unknown = words.find((word) => !["optional", "required", "deferred"].includes(word));
@@ -465,12 +462,12 @@ function readTask(doc: Doc, reporter: Reporter): TaskSupport | undefined {
   return { required: words.includes("required"), deferred: words.includes("deferred") };
 }
 
-/** `@returns` is the title of what is given back: a description belongs to the type. */
+/** `@returns` becomes the title of the result's schema: descriptions belong to types. */
 function withTitle(schema: JsonSchema, { doc }: Candidate): JsonSchema {
   return doc.returns === "" ? schema : { title: doc.returns, ...schema };
 }
 
-/** Examples of a whole call, where they are written as its arguments. */
+/** Examples of a whole call, if they are written as its arguments object. */
 function withExamples(schema: JsonSchema, { doc }: Candidate): JsonSchema {
   const examples = doc.tags
     .filter((tag) => tag.name === "example" || tag.name === "examples")
@@ -496,7 +493,7 @@ function readResource(candidate: Candidate, tag: DocTag, reading: FullReading): 
     uri,
     ...(mimeType !== "" && { mimeType }),
     inputSchema: input.schema,
-    call: callShape(candidate, input, resultOf(candidate, program)),
+    call: callShape(candidate, input, resolveResult(candidate, program)),
     ...findPosition(candidate.nameNode, program),
   };
 }
@@ -514,7 +511,7 @@ function readUri(uri: string, tag: DocTag, reporter: Reporter): readonly Variabl
   return undefined;
 }
 
-/** The template must give exactly the variables that the function takes. */
+/** The template must provide exactly the variables that the function takes. */
 function checkParameters(
   variables: readonly Variable[],
   { schema }: Input,
@@ -550,7 +547,7 @@ function readPrompt(candidate: Candidate, reading: FullReading): DiscoveredPromp
     ...naming,
     arguments: promptArguments(input, candidate, reporter),
     inputSchema: input.schema,
-    call: callShape(candidate, input, resultOf(candidate, program)),
+    call: callShape(candidate, input, resolveResult(candidate, program)),
     ...findPosition(candidate.nameNode, program),
   };
 }
@@ -568,7 +565,7 @@ function promptArguments({ schema }: Input, { nameNode }: Candidate, reporter: R
   });
 }
 
-/** True if a text can stand for a value of this schema: it is then turned into a number or a boolean as needed. */
+/** True if a text can represent a value of this schema: it is converted to a number or a boolean as needed. */
 function isTextual(schema: JsonSchema, orList: boolean): boolean {
   const alternatives = schema["anyOf"] as JsonSchema[] | undefined;
   if (alternatives) return alternatives.every((alternative) => isTextual(alternative, orList));
@@ -585,14 +582,14 @@ function isTextual(schema: JsonSchema, orList: boolean): boolean {
 
 /** A prompt or a resource whose arguments can be completed. */
 interface Completable {
-  /** The argument's name in the function, and as it is published. */
+  /** The function's own name, and its published name. */
   readonly names: readonly string[];
   /** The name that clients use: a prompt's name, a resource's URI template. */
   readonly of: string;
   readonly arguments: readonly string[];
 }
 
-/** `@completes <function>.<argument>`: a function `(value, others) => string[]` that helps to fill an argument in. */
+/** `@completes <function>.<argument>`: a function `(value, others) => string[]` that suggests values. */
 function readCompletion(
   candidate: Candidate,
   tag: DocTag,
@@ -601,7 +598,7 @@ function readCompletion(
 ): DiscoveredCompletion | undefined {
   const { reporter } = reading;
   const target = readTarget(tag, completables, reporter);
-  const { parameters, context } = takenParameters(candidate, reading);
+  const { parameters, context } = callerParameters(candidate, reading);
   if (parameters.length > 2) {
     const message = "a completion takes the text typed so far and the other arguments: (value: string, others)";
     reporter.add("error", "completion-parameters", message, parameters[2]!.declaration ?? candidate.nameNode);
@@ -619,12 +616,12 @@ function readTarget(
   const [, name = "", argument = ""] = /^(\S+)\.([^\s.]+)/.exec(tag.text) ?? [];
   const target = completables.find(({ names }) => names.includes(name));
   if (target?.arguments.includes(argument)) return { of: target.of, argument };
-  const known = target?.arguments.map((each) => `"${each}"`).join(", ");
+  const available = target?.arguments.map((argumentName) => `"${argumentName}"`).join(", ");
   const message =
     name === ""
       ? "@completes needs a function and its argument: @completes f.x"
       : target
-        ? `"${name}" has no argument "${argument}"; it has ${known || "none"}`
+        ? `"${name}" has no argument "${argument}"; it has ${available || "none"}`
         : `"${name}" is not a valid @prompt or @resource`;
   reporter.addAtTag("error", "unknown-completion", message, tag);
   return undefined;
@@ -638,10 +635,10 @@ function readNamingAndIcons(candidate: Candidate, reading: FullReading): Naming 
   return { ...naming, ...(icons.length > 0 && { icons }) };
 }
 
-/** `@name other-name` publishes a function under another name than its own. */
+/** `@name other-name` publishes a function under another name. */
 function readNaming(candidate: Candidate, reporter: Reporter): Naming {
   const { name, doc, nameNode } = candidate;
-  const written = tagOf(doc, "name");
+  const written = findTag(doc, "name");
   const tag = written && /^[A-Za-z0-9_./-]{1,64}$/.test(written.text) ? written : undefined;
   if (written && !tag) {
     const allowed = "a name must have 1 to 64 characters of A-Z, a-z, 0-9, _, ., / and -; it is ignored";
@@ -656,7 +653,7 @@ function readNaming(candidate: Candidate, reporter: Reporter): Naming {
   return { name: tag?.text ?? name, ...(title && { title }), ...(description && { description }) };
 }
 
-/** In words, as nothing else of a tool can say it. Of several signatures it may be about one alone. */
+/** As text, because a tool has no field for it. Of several signatures, the tag may be about only one. */
 function deprecation({ doc, signatures }: Candidate): string {
   const text = tagText(doc, "deprecated");
   if (text === undefined || signatures.length > 1) return "";

@@ -2,23 +2,20 @@ import ts from "#typescript";
 import { isGrantTag } from "../tags/requested-grants.ts";
 import { isReadAt, type Tag } from "../tags/tags.ts";
 
-/**
- * Doc comments as data. TypeScript has parsed them; here they become a description, tags, and what is said about
- * each parameter by its dotted name.
- */
+/** Doc comments as data: a description, tags, and the comment about each parameter by its dotted name. */
 export interface Doc {
-  /** Absent where there is no comment. */
+  /** Absent if there is no comment. */
   readonly comment?: ts.JSDoc;
-  /** Before the first tag, and in `@remarks`. */
+  /** The text before the first tag, and of `@remarks`. */
   readonly description: string;
   /** `@returns` */
   readonly returns: string;
   readonly tags: readonly DocTag[];
-  /** By `name` or `args.name`. Tags that follow a `@param` are about that parameter. */
+  /** By `name` or `args.name`. Tags after a `@param` are about that parameter. */
   readonly params: ReadonlyMap<string, Doc>;
-  /** Names in `@param` tags without a dot, in order: they name parameters that have no name of their own. */
+  /** Names in `@param` tags without a dot, in order: they name parameters without a name of their own. */
   readonly paramNames: readonly string[];
-  /** The tags themselves, by the same names as `params`. */
+  /** The nodes of these tags, by the same names as `params`. */
   readonly paramNodes: ReadonlyMap<string, ts.Node>;
 }
 
@@ -33,15 +30,15 @@ export const noDoc: Doc = {
   paramNodes: new Map(),
 };
 
-/** The doc comment that stands directly before a declaration. */
-export function docOf(declaration: ts.Node): Doc {
+/** The doc comment directly before a declaration. */
+export function readDoc(declaration: ts.Node): Doc {
   const comment = ts.getJSDocCommentsAndTags(declaration).findLast(ts.isJSDoc);
-  if (comment && isHeaderOfFile(comment)) return noDoc;
+  if (comment && isFileHeader(comment)) return noDoc;
   return comment ? read(comment) : (docOnSameLine(declaration) ?? noDoc);
 }
 
-/** A license, or words about the whole file, which TypeScript gives to whatever comes first in it. */
-function isHeaderOfFile(comment: ts.JSDoc): boolean {
+/** A license, or a comment about the whole file, which TypeScript attaches to the first statement. */
+function isFileHeader(comment: ts.JSDoc): boolean {
   const file = comment.getSourceFile();
   const [first] = file.statements;
   if (!first || comment.end > first.getStart(file)) return false;
@@ -50,19 +47,19 @@ function isHeaderOfFile(comment: ts.JSDoc): boolean {
   if (tags.some((tag) => isReadAt("file", tag))) return true;
   const text = file.text.slice(comment.pos, comment.end);
   if (/^\/\*\*[\s*]*(?:copyright\b|©|SPDX-License-Identifier:)/i.test(text)) return true;
-  // A blank line keeps it apart from what is about the declaration.
-  const isApart = /^[^\S\n]*\r?\n\s*\n/.test(file.text.slice(comment.end));
-  const tellsOfFile = tags.some((tag) => isReadAt("author", tag) || isGrantTag(tag));
-  return isApart && (tellsOfFile || licenceWords.test(text));
+  // A blank line separates it from the comment about the declaration.
+  const isSeparate = /^[^\S\n]*\r?\n\s*\n/.test(file.text.slice(comment.end));
+  const describesFile = tags.some((tag) => isReadAt("author", tag) || isGrantTag(tag));
+  return isSeparate && (describesFile || LICENSE_WORDS.test(text));
 }
 
 /** The comments before the first statement of a file, whatever they are about. */
-export function docsAtHead(file: ts.SourceFile): Doc[] {
+export function leadingDocs(file: ts.SourceFile): Doc[] {
   return docsBefore(file.statements[0] ?? file.endOfFileToken);
 }
 
 /** The comments before each of the statements of a file. */
-export function docsOfStatements(file: ts.SourceFile): Doc[] {
+export function statementDocs(file: ts.SourceFile): Doc[] {
   return file.statements.flatMap(docsBefore);
 }
 
@@ -70,12 +67,12 @@ function docsBefore(statement: ts.Node): Doc[] {
   return statement.getChildren().filter(ts.isJSDoc).map(read);
 }
 
-const licenceWords =
+const LICENSE_WORDS =
   /\bSPDX-License-Identifier:|\bcopyright\s*(?:\(c\)|©|:|\d{4})|©\s*\d{4}|\ball rights reserved\b|\blicensed under\b/i;
 
 /**
- * TypeScript gives `{ /** text *\/ a: string }` to the brace and not to the property, unlike the same on lines of its
- * own. Read from a copy of the comment; its tags then point at the property.
+ * TypeScript attaches the comment in `{ /** text *\/ a: string }` to the brace and not to the property, unlike one on
+ * its own line. It is parsed from a copy, and its tags then point to the property.
  */
 function docOnSameLine(declaration: ts.Node): Doc | undefined {
   const isMember = [
@@ -97,19 +94,19 @@ function docOnSameLine(declaration: ts.Node): Doc | undefined {
 }
 
 /** The first doc comment among the declarations of a symbol: interfaces merge, overloads repeat. */
-export function docOfSymbol(symbol: ts.Symbol): Doc {
+export function symbolDoc(symbol: ts.Symbol): Doc {
   for (const declaration of symbol.declarations ?? []) {
-    const doc = docOf(declaration);
+    const doc = readDoc(declaration);
     if (doc !== noDoc) return doc;
   }
   return noDoc;
 }
 
 export function tagText(doc: Doc, name: string): string | undefined {
-  return tagOf(doc, name)?.text;
+  return findTag(doc, name)?.text;
 }
 
-export function tagOf(doc: Doc, name: string): DocTag | undefined {
+export function findTag(doc: Doc, name: string): DocTag | undefined {
   return doc.tags.find((tag) => tag.name === name);
 }
 
@@ -126,24 +123,25 @@ function read(comment: ts.JSDoc): Doc {
   let param: OpenParam | undefined;
 
   const all: readonly ts.JSDocTag[] = comment.tags ?? [];
-  const isCode = codeOf(comment);
+  const isCode = codeBlockTest(comment);
   const own = all.filter((node) => !isCode(node.pos));
-  /** The text after a word of code, such as `@log`, that TypeScript took for a tag. */
+  /** The text after a word in code, such as `@log`, that TypeScript parsed as a tag. */
   const afterCode = (before?: ts.JSDocTag): string => {
     if (before && !own.includes(before)) return "";
     const cut = all[before ? all.indexOf(before) + 1 : 0];
     const next = own[before ? own.indexOf(before) + 1 : 0];
-    return cut && cut !== next ? linesOf(comment, cut.pos, next?.pos ?? comment.end) : "";
+    return cut && cut !== next ? sliceLines(comment, cut.pos, next?.pos ?? comment.end) : "";
   };
-  const wordsOf = (node: ts.JSDocTag): string => (wordsAfterType(node) ?? flatten(node.comment)) + afterCode(node);
+  const wordsOfTag = (node: ts.JSDocTag): string => (wordsAfterType(node) ?? flatten(node.comment)) + afterCode(node);
 
   const addParam = (tag: ts.JSDocParameterTag | ts.JSDocPropertyLikeTag) => {
-    // Where TypeScript loses itself in the type, it finds no name either.
-    const [, lost = "", words = ""] = tag.name.getText() === "" ? (nameAndWords.exec(wordsOf(tag)) ?? []) : [];
-    const name = (lost.replace(/^\[|=.*|\]$/g, "") || tag.name.getText()).replace(/\s+|^\.{3}/g, "");
-    param = { description: withoutDash(lost === "" ? wordsOf(tag) : words), tags: [] };
+    // If TypeScript fails to parse the type, it finds no name either.
+    const [, recoveredName = "", words = ""] =
+      tag.name.getText() === "" ? (nameAndWords.exec(wordsOfTag(tag)) ?? []) : [];
+    const name = (recoveredName.replace(/^\[|=.*|\]$/g, "") || tag.name.getText()).replace(/\s+|^\.{3}/g, "");
+    param = { description: withoutDash(recoveredName === "" ? wordsOfTag(tag) : words), tags: [] };
     params.set(name, param);
-    paramNodes.set(name, lost === "" ? tag.name : tag);
+    paramNodes.set(name, recoveredName === "" ? tag.name : tag);
     if (!name.includes(".")) paramNames.push(name);
     const nested = tag.typeExpression?.type;
     if (nested && ts.isJSDocTypeLiteral(nested)) for (const inner of nested.jsDocPropertyTags ?? []) addParam(inner);
@@ -161,12 +159,12 @@ function read(comment: ts.JSDoc): Doc {
   }
   const summary =
     flatten(comment.comment) + afterCode() || withoutDash(tags.find((tag) => tag.name === "description")?.text ?? "");
-  const said = (name: string) => own.filter(({ tagName }) => name === tagName.text).map(wordsOf)[0] ?? "";
-  const remarks = said("remarks");
+  const wordsOfFirst = (name: string) => own.filter(({ tagName }) => name === tagName.text).map(wordsOfTag)[0] ?? "";
+  const remarks = wordsOfFirst("remarks");
   return {
     comment,
     description: [summary, remarks].filter(Boolean).join("\n\n"),
-    returns: withoutDash(said("returns") || said("return")),
+    returns: withoutDash(wordsOfFirst("returns") || wordsOfFirst("return")),
     tags,
     params: new Map([...params].map(([name, value]) => [name, { ...noDoc, ...value }])),
     paramNames,
@@ -176,7 +174,7 @@ function read(comment: ts.JSDoc): Doc {
 
 const nameAndWords = /^(\[[^\]\n]*\]|\S+)\s*([^]*)$/;
 
-/** The words behind a type that TypeScript ends too early, such as `{ number, number }`; undefined for any other. */
+/** The words after a type that TypeScript ends too early, such as `{ number, number }`; else undefined. */
 function wordsAfterType(tag: ts.JSDocTag): string | undefined {
   const { typeExpression } = tag as { typeExpression?: ts.Node };
   if (!typeExpression) return undefined;
@@ -192,13 +190,13 @@ function wordsAfterType(tag: ts.JSDocTag): string | undefined {
   return withLinks(withoutStars(text.slice(at + 1, tag.end).replace(/\*\/\s*$/, ""))).trim();
 }
 
-/** Text with `{@link target label}` as its label, or its target when there is none. */
+/** Text in which each `{@link target label}` is replaced by its label, or by its target if it has none. */
 function flatten(comment: string | ts.NodeArray<ts.JSDocComment> | undefined): string {
   if (comment === undefined) return "";
   if (typeof comment === "string") return withPlainLines(comment);
   const text = comment.map((part) => {
     if (!ts.isJSDocLink(part) && !ts.isJSDocLinkCode(part) && !ts.isJSDocLinkPlain(part)) return part.text;
-    // TypeScript ends the name early: after `https` of a URL, and after `Port` of `harbour#Port.berths`.
+    // TypeScript ends the name too early: after `https` in a URL, and after `Port` in `harbour#Port.berths`.
     const { name } = part;
     if (!name) return linkLabel(part.text);
     const isWhole = /[\s|]/.test(part.getSourceFile().text.charAt(name.end));
@@ -221,8 +219,8 @@ function withoutDash(text: string): string {
   return text.replace(/^[-–—:]\s+/, "");
 }
 
-/** Tells whether a position in a comment is within a block of code (``` or ~~~), where no tag can be. */
-function codeOf(comment: ts.JSDoc): (position: number) => boolean {
+/** Returns a test for positions in a block of code (``` or ~~~), which cannot contain tags. */
+function codeBlockTest(comment: ts.JSDoc): (position: number) => boolean {
   const text = comment.getSourceFile().text.slice(comment.pos, comment.end);
   const fences = Array.from(text.matchAll(/^[^\S\n]*\*?[^\S\n]*(```|~~~)/gm));
   const blocks: [number, number][] = [];
@@ -236,10 +234,10 @@ function codeOf(comment: ts.JSDoc): (position: number) => boolean {
   return (position) => blocks.some(([start, end]) => start < position && position < end);
 }
 
-/** A part of a comment with the white space before it, without the comment's own stars, and with links as their labels. */
-function linesOf(comment: ts.JSDoc, start: number, end: number): string {
+/** A part of a comment with the whitespace before it, without leading stars, and with labels instead of links. */
+function sliceLines(comment: ts.JSDoc, start: number, end: number): string {
   const { text } = comment.getSourceFile();
-  // Where the word begins its line, the line break belongs to it, and blank lines before it.
+  // If the word begins its line, the line break and the blank lines before it belong to it.
   let gap = "";
   let lineStart = text.lastIndexOf("\n", start - 1) + 1;
   let line = text.slice(lineStart, start);
@@ -258,12 +256,12 @@ function isBlank(line: string): boolean {
   return ["", "*"].includes(line.trim());
 }
 
-/** Text as it is written, with links as their labels. */
+/** Text as written, with links replaced by their labels. */
 export function withLinks(text: string): string {
   return text.replaceAll(/\{@link(?:code|plain)?\s([^{}]*)\}/g, (_, link: string) => linkLabel(link.trim()));
 }
 
-/** TypeScript's own text of a tag interprets braces and links; patterns and defaults need what was written. */
+/** TypeScript interprets braces and links in a tag's text; patterns and defaults need the text as written. */
 function rawText(tag: ts.JSDocTag): string {
   const text = tag
     .getSourceFile()
@@ -272,7 +270,7 @@ function rawText(tag: ts.JSDocTag): string {
   return withoutStars(text).trim();
 }
 
-/** A piece of a comment from within a line, without what each further line begins with. */
+/** Removes the leading star of every line but the first, which begins within a line. */
 function withoutStars(text: string): string {
   const lines = text.split(/\r?\n/);
   return lines.map((line, index) => (index === 0 ? line : line.replace(/^\s*\*? ?/, ""))).join("\n");

@@ -6,20 +6,20 @@ const stepsMax = 10_000;
 const levelsMax = 200;
 
 /**
- * The JSON value of an expression that is known before anything runs: literals, and what leads to literals through
- * `const`, enum members, properties of constant objects and plain arithmetic. Undefined for everything else.
- * Without a checker names lead nowhere.
+ * The JSON value of a constant expression: literals, and what resolves to literals through `const`, enum members,
+ * properties of constant objects and plain arithmetic. Undefined for everything else. Without a checker, names are not
+ * resolved.
  */
 export function evaluate(expression: ts.Expression, checker?: ts.TypeChecker): Json | undefined {
   let steps = 0;
-  const open = new Set<ts.Node>();
+  const inProgress = new Set<ts.Node>();
 
   const visit = (node: ts.Expression): Json | undefined => {
     steps += 1;
-    if (steps > stepsMax || open.size > levelsMax || open.has(node)) return undefined;
-    open.add(node);
+    if (steps > stepsMax || inProgress.size > levelsMax || inProgress.has(node)) return undefined;
+    inProgress.add(node);
     const value = compute(node);
-    open.delete(node);
+    inProgress.delete(node);
     return typeof value === "number" && !Number.isFinite(value) ? undefined : value;
   };
 
@@ -146,7 +146,7 @@ export function evaluate(expression: ts.Expression, checker?: ts.TypeChecker): J
     return checker && followAlias(symbol, checker);
   };
 
-  /** The value that a `const`, an enum member or a `static readonly` was set to. */
+  /** The initial value of a `const`, an enum member or a `static readonly` property. */
   const constant = (symbol: ts.Symbol | undefined): Json | undefined => {
     const declaration = symbol?.valueDeclaration;
     if (!declaration) return undefined;
@@ -164,8 +164,8 @@ export function evaluate(expression: ts.Expression, checker?: ts.TypeChecker): J
 }
 
 function isStaticReadonly(declaration: ts.PropertyDeclaration): boolean {
-  const wanted = ts.ModifierFlags.Static | ts.ModifierFlags.Readonly;
-  return (ts.getCombinedModifierFlags(declaration) & wanted) === wanted;
+  const required = ts.ModifierFlags.Static | ts.ModifierFlags.Readonly;
+  return (ts.getCombinedModifierFlags(declaration) & required) === required;
 }
 
 const arithmetic: Readonly<Partial<Record<ts.SyntaxKind, (left: number, right: number) => number>>> = {

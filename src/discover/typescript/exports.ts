@@ -1,8 +1,8 @@
 import ts from "#typescript";
-import { declaredBy } from "../files/resolve.ts";
+import { describedFile } from "../files/resolve.ts";
 import { isHidden } from "../tags/tags.ts";
 import type { Candidate } from "./candidate.ts";
-import { docOf, docOfSymbol, noDoc, type Doc } from "./doc-comments.ts";
+import { readDoc, symbolDoc, noDoc, type Doc } from "./doc-comments.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { followAlias, isCallable } from "./types/kinds.ts";
 import { unresolvedName, type UnresolvedName } from "./types/unresolved.ts";
@@ -13,41 +13,38 @@ export interface ModuleExport {
   readonly target: ts.Symbol;
 }
 
-/** All exports of the entry, types included. */
+/** All exports of the entry file, types included. */
 export function moduleExports({ checker, entry }: DefinitionProgram): ModuleExport[] {
   const module = checker.getSymbolAtLocation(entry);
   const all = module ? checker.getExportsOfModule(module) : [];
   return all.map((exported) => ({ exported, target: followAlias(exported, checker) }));
 }
 
-/** Where to point when a whole declaration is meant. */
+/** The node for problems about a whole declaration. */
 export function nameNode(declaration: ts.Declaration): ts.Node {
   return ts.getNameOfDeclaration(declaration) ?? declaration;
 }
 
-/**
- * The functions that a module exports for others, in the order of the source. What begins with `_` or is marked
- * `@internal` is exported for the author's own use.
- */
+/** The functions that a module exports for others, in source order: not those with `_` or `@internal`. */
 export function exportedFunctions(program: DefinitionProgram, server: string): Candidate[] {
   const { checker, entry } = program;
   const candidates: (Candidate & { at: number; target: ts.Symbol })[] = [];
   for (const { exported, target } of moduleExports(program)) {
     const declaration = target.valueDeclaration;
     if (!declaration || !(target.flags & ts.SymbolFlags.Value)) continue;
-    const exporting = exported.declarations?.find((it) => !program.isOfPackage(it.getSourceFile()));
-    if (isTypeOnly(exported) || isNowhere(declaration, program)) continue;
-    const isForeign = program.isOfPackage(declaration.getSourceFile());
+    const exporting = exported.declarations?.find((it) => !program.isPackageFile(it.getSourceFile()));
+    if (isTypeOnly(exported) || isAbsentAtRunTime(declaration, program)) continue;
+    const isForeign = program.isPackageFile(declaration.getSourceFile());
     if ((isForeign && !exporting) || isPackageObject(target, program)) continue;
     const signatures = checker.getTypeOfSymbolAtLocation(target, entry).getCallSignatures();
-    const implementation = implementationOf(target);
-    const missing = signatures.length === 0 ? missingType(declaration, program) : undefined;
+    const implementation = findImplementation(target);
+    const missing = signatures.length === 0 ? findMissingType(declaration, program) : undefined;
     const signature =
       signatures[0] ?? (missing && implementation && checker.getSignatureFromDeclaration(implementation));
     if (!signature) continue;
 
     const name = exported.name === "default" ? defaultName(target, server) : exported.name;
-    const doc = docOfFunction(target, exported, checker);
+    const doc = functionDoc(target, exported, checker);
     if (isHidden(name, doc)) continue;
     candidates.push({
       name,
@@ -71,37 +68,37 @@ export function exportedFunctions(program: DefinitionProgram, server: string): C
   );
 }
 
-/** `export const run: Handler = async () => …`, where nobody knows a `Handler`: still meant to be a tool. */
-function missingType(declaration: ts.Declaration, program: DefinitionProgram): UnresolvedName | undefined {
+/** `export const run: Handler = async () => …` with an unresolved `Handler` is still meant to be a tool. */
+function findMissingType(declaration: ts.Declaration, program: DefinitionProgram): UnresolvedName | undefined {
   if (!ts.isVariableDeclaration(declaration) || !declaration.initializer) return undefined;
   const isFunction = ts.isArrowFunction(declaration.initializer) || ts.isFunctionExpression(declaration.initializer);
   return isFunction ? unresolvedName(declaration.type, { ...program, direction: "output" }) : undefined;
 }
 
-/**
- * True for a value of a package that can be called and is more than a function, such as a column type of drizzle
- * (`pgEnum(…)`): an object to build with, not a tool.
- */
+/** True for a callable object of a package, such as a column type of drizzle (`pgEnum(…)`): it is not a tool. */
 export function isPackageObject(target: ts.Symbol, program: DefinitionProgram): boolean {
   const declaration = target.valueDeclaration;
-  if (!declaration || !ts.isVariableDeclaration(declaration) || implementationOf(target)) return false;
+  if (!declaration || !ts.isVariableDeclaration(declaration) || findImplementation(target)) return false;
   const type = program.checker.getTypeOfSymbolAtLocation(target, program.entry);
-  const called = type.getCallSignatures()[0]?.declaration;
-  // A function with properties, as modules of CommonJS have them, is one nevertheless.
-  if (!called || ts.isFunctionDeclaration(called)) return false;
-  const file = called.getSourceFile();
-  return program.isOfPackage(file) && program.checker.getPropertiesOfType(type).length > 0;
+  const callDeclaration = type.getCallSignatures()[0]?.declaration;
+  // A function with properties, as in CommonJS modules, is still a function.
+  if (!callDeclaration || ts.isFunctionDeclaration(callDeclaration)) return false;
+  const file = callDeclaration.getSourceFile();
+  return program.isPackageFile(file) && program.checker.getPropertiesOfType(type).length > 0;
 }
 
-/** `declare function`, and what a `.d.ts` declares without a `.js` beside it: nothing is there when the module runs. */
-function isNowhere(declaration: ts.Declaration, { nameOf, has, isOfPackage }: DefinitionProgram): boolean {
-  if (isOfPackage(declaration.getSourceFile())) return false;
-  const code = declaredBy(nameOf(declaration.getSourceFile()));
+/** `declare function`, and declarations in a `.d.ts` without a `.js` next to it: they do not exist at run time. */
+function isAbsentAtRunTime(
+  declaration: ts.Declaration,
+  { relativeName, has, isPackageFile }: DefinitionProgram,
+): boolean {
+  if (isPackageFile(declaration.getSourceFile())) return false;
+  const code = describedFile(relativeName(declaration.getSourceFile()));
   if (code !== undefined) return !has(code);
   return Boolean(ts.getCombinedModifierFlags(declaration) & ts.ModifierFlags.Ambient);
 }
 
-/** `export type { name }`: nothing is there when the module runs. */
+/** `export type { name }`: it does not exist at run time. */
 export function isTypeOnly(exported: ts.Symbol): boolean {
   return (exported.declarations ?? []).some(
     (declaration) =>
@@ -109,7 +106,7 @@ export function isTypeOnly(exported: ts.Symbol): boolean {
   );
 }
 
-/** A default export goes by its own name; an anonymous one is the server itself. */
+/** A default export has its own name; an anonymous one has the server's name. */
 function defaultName(target: ts.Symbol, server: string): string {
   // TypeScript declares an anonymous default export as `declare const _default`.
   if (/^_default(?:_\d+)?$/.test(target.name)) return server;
@@ -118,13 +115,17 @@ function defaultName(target: ts.Symbol, server: string): string {
   return declared ? declared.getText() : server;
 }
 
-/** The comment of an export, else of the function, or of the one that it is another name of: `export const b = a`. */
-function docOfFunction(target: ts.Symbol, exported: ts.Symbol, checker: ts.TypeChecker): Doc {
-  const docs = exported === target ? [] : (exported.declarations ?? []).map(docOfExport);
+/** The comment of an export, of the function, or of the function that it renames: `export const b = a`. */
+function functionDoc(target: ts.Symbol, exported: ts.Symbol, checker: ts.TypeChecker): Doc {
+  const docs = exported === target ? [] : (exported.declarations ?? []).map(exportDoc);
   const seen = new Set<ts.Symbol>();
-  for (let symbol: ts.Symbol | undefined = target; symbol && !seen.has(symbol); symbol = namedBy(symbol, checker)) {
+  for (
+    let symbol: ts.Symbol | undefined = target;
+    symbol && !seen.has(symbol);
+    symbol = aliasedFunction(symbol, checker)
+  ) {
     seen.add(symbol);
-    docs.push(docOfSymbol(symbol));
+    docs.push(symbolDoc(symbol));
   }
   const [first = noDoc, ...others] = docs.filter((doc) => doc !== noDoc);
   return {
@@ -134,15 +135,15 @@ function docOfFunction(target: ts.Symbol, exported: ts.Symbol, checker: ts.TypeC
   };
 }
 
-/** `export { a as b }`; a comment before the whole statement is about one name alone. */
-function docOfExport(declaration: ts.Declaration): Doc {
-  const doc = docOf(declaration);
+/** `export { a as b }`. A comment before the whole statement counts if it exports a single name. */
+function exportDoc(declaration: ts.Declaration): Doc {
+  const doc = readDoc(declaration);
   const isAlone = ts.isExportSpecifier(declaration) && declaration.parent.elements.length === 1;
-  return doc === noDoc && isAlone ? docOf(declaration.parent.parent) : doc;
+  return doc === noDoc && isAlone ? readDoc(declaration.parent.parent) : doc;
 }
 
-/** The function that a constant is another name of: `a`, `tools.a`, `{ a } = tools`, and `wrap(a)`. */
-function namedBy(symbol: ts.Symbol, checker: ts.TypeChecker): ts.Symbol | undefined {
+/** The function that a constant is another name for: `a`, `tools.a`, `{ a } = tools`, and `wrap(a)`. */
+function aliasedFunction(symbol: ts.Symbol, checker: ts.TypeChecker): ts.Symbol | undefined {
   const declaration = symbol.valueDeclaration;
   if (declaration && ts.isBindingElement(declaration)) {
     const name = declaration.propertyName ?? declaration.name;
@@ -152,36 +153,36 @@ function namedBy(symbol: ts.Symbol, checker: ts.TypeChecker): ts.Symbol | undefi
   while (value && !ts.isIdentifier(value)) {
     if (ts.isPropertyAccessExpression(value) || ts.isElementAccessExpression(value)) break;
     if (ts.isCallExpression(value)) {
-      const isFunction = (each: ts.Expression) => isCallable(checker.getTypeAtLocation(each));
+      const isFunction = (argument: ts.Expression) => isCallable(checker.getTypeAtLocation(argument));
       const functions: ts.Expression[] = value.arguments.filter(isFunction);
       value = functions.length === 1 ? functions[0] : undefined;
     } else value = isTransparent(value) ? value.expression : undefined;
   }
-  const named =
+  const aliased =
     value && checker.getSymbolAtLocation(ts.isElementAccessExpression(value) ? value.argumentExpression : value);
-  return followAlias(named, checker);
+  return followAlias(aliased, checker);
 }
 
-function implementationOf(target: ts.Symbol): ts.SignatureDeclaration | undefined {
+function findImplementation(target: ts.Symbol): ts.SignatureDeclaration | undefined {
   const declarations = target.declarations ?? [];
   const withBody = declarations.filter(ts.isFunctionDeclaration).find((declaration) => declaration.body);
   if (withBody) return withBody;
   const declaration = target.valueDeclaration;
   if (!declaration) return undefined;
-  if (ts.isVariableDeclaration(declaration)) return functionIn(declaration.initializer);
-  return ts.isExportAssignment(declaration) ? functionIn(declaration.expression) : undefined;
+  if (ts.isVariableDeclaration(declaration)) return unwrapFunction(declaration.initializer);
+  return ts.isExportAssignment(declaration) ? unwrapFunction(declaration.expression) : undefined;
 }
 
-/** The function expression behind parentheses, casts and calls of wrappers. */
-function functionIn(expression: ts.Expression | undefined, depth = 0): ts.SignatureDeclaration | undefined {
+/** The function expression behind parentheses, casts and wrapper calls. */
+function unwrapFunction(expression: ts.Expression | undefined, depth = 0): ts.SignatureDeclaration | undefined {
   if (!expression || depth > 10) return undefined;
   if (ts.isArrowFunction(expression) || ts.isFunctionExpression(expression)) return expression;
-  if (isTransparent(expression)) return functionIn(expression.expression, depth + 1);
+  if (isTransparent(expression)) return unwrapFunction(expression.expression, depth + 1);
   if (!ts.isCallExpression(expression)) return undefined;
-  return expression.arguments.map((argument) => functionIn(argument, depth + 1)).find((found) => found !== undefined);
+  return expression.arguments.map((argument) => unwrapFunction(argument, depth + 1)).find((fn) => fn !== undefined);
 }
 
-/** An expression whose value is that of the one in it. */
+/** An expression with the same value as the expression in it. */
 export function isTransparent(node: ts.Node) {
   return (
     ts.isParenthesizedExpression(node) ||
@@ -191,30 +192,27 @@ export function isTransparent(node: ts.Node) {
   );
 }
 
-/** Where the entry exports it: its declaration, or the `export … from` that brings it in. */
+/** The position of the export in the entry file: its declaration, or the `export … from` that re-exports it. */
 function positionInEntry(exported: ts.Symbol, declaration: ts.Declaration, entry: ts.SourceFile): number {
   const own = exported.declarations?.find((it) => it.getSourceFile() === entry);
   if (own) return own.getStart(entry);
   const star = entry.statements.find(
     (statement) => ts.isExportDeclaration(statement) && statement.exportClause === undefined,
   );
-  // Several `export *` keep their functions together, in the order of each file.
+  // Functions of the same `export *` stay together, in the order of each file.
   return (star?.getStart(entry) ?? entry.end) + declaration.getStart() / 1e9;
 }
 
-/**
- * The files that export different values of a name by `export *`: then the module exports none of them. Empty where the
- * name is clear.
- */
-function clashingFiles(exported: ts.Symbol, { checker, entry, nameOf }: DefinitionProgram): string[] {
+/** The files that export different values under a name by `export *`, so that the module exports none of them. */
+function clashingFiles(exported: ts.Symbol, { checker, entry, relativeName }: DefinitionProgram): string[] {
   const module = checker.getSymbolAtLocation(entry);
   const targets = module ? starTargets(module, exported.escapedName, checker) : [];
   if (targets.length < 2) return [];
   const declarations = targets.flatMap(({ valueDeclaration }) => valueDeclaration ?? []);
-  return [...new Set(declarations.map((node) => nameOf(node.getSourceFile())))];
+  return [...new Set(declarations.map((node) => relativeName(node.getSourceFile())))];
 }
 
-/** The values that a name of a module leads to: one where it is exported by name, else all that `export *` may bring in. */
+/** The values that a name of a module resolves to: one if exported by name, else all that `export *` may provide. */
 function starTargets(
   module: ts.Symbol,
   name: ts.__String,
@@ -230,9 +228,9 @@ function starTargets(
   }
   const stars = module.exports?.get(ts.InternalSymbolName.ExportStar)?.declarations ?? [];
   const targets = stars.flatMap((star) => {
-    const isSeen = ts.isExportDeclaration(star) && !star.isTypeOnly && star.moduleSpecifier;
-    const from = isSeen ? checker.getSymbolAtLocation(isSeen) : undefined;
-    return from ? starTargets(from, name, checker, seen) : [];
+    const specifier = ts.isExportDeclaration(star) && !star.isTypeOnly && star.moduleSpecifier;
+    const source = specifier ? checker.getSymbolAtLocation(specifier) : undefined;
+    return source ? starTargets(source, name, checker, seen) : [];
   });
   return [...new Set(targets)];
 }

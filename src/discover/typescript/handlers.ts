@@ -1,2 +1,2 @@
-/** The names of the function of a tool in an object, as libraries have it; the first that there is counts. */
+/** Property names of a tool's function in the objects of libraries; the first that exists counts. */
 export const HANDLERS: readonly string[] = ["execute", "handler", "invoke", "func", "callback", "run"];

@@ -3,25 +3,25 @@ import ts from "#typescript";
 import { isObject, type JsonSchema } from "../../lib/json.ts";
 import { nearestName } from "../../lib/near-names.ts";
 import type { BundledValue, CallShape, DescribedSchema, ParsedArgument, Reach } from "../discovery.ts";
-import { isReadAt, unknownTag } from "../tags/tags.ts";
+import { isReadAt, explainUnknownTag } from "../tags/tags.ts";
 import { BudgetExceeded } from "./budget.ts";
-import type { Candidate, Parameter, Reading, ToolObject } from "./candidate.ts";
-import { docOf, tagOf, type Doc, type DocTag } from "./doc-comments.ts";
+import type { Candidate, Parameter, ReadContext, ToolObject } from "./candidate.ts";
+import { readDoc, findTag, type Doc, type DocTag } from "./doc-comments.ts";
 import { evaluate } from "./evaluate.ts";
-import { parametersOf, takenParameters, takes } from "./parameters.ts";
+import { listParameters, callerParameters, bindsProperty } from "./parameters.ts";
 import { reportFault, summarize } from "./report-fault.ts";
 import { textPart, Reporter, type DefinitionPart } from "./reporter.ts";
-import { faultOfSchema } from "./schema-check.ts";
-import { defaultsIn, embedSchema, leavesOpen, mergeSchemas, propertiesIn } from "./schema-merge.ts";
+import { findSchemaFault } from "./schema-check.ts";
+import { findDefaults, embedSchema, leavesOpen, mergeSchemas, propertiesIn } from "./schema-merge.ts";
 import { schemaType, type SchemaSource, type SchemaSources } from "./schema-sources.ts";
 import { describe } from "./types/describe.ts";
-import { isObjectLike, isUnresolved, mayBeNothing } from "./types/kinds.ts";
-import { walkObject, isLeftOut, unlessLeftOut } from "./types/object.ts";
-import { httpFramework, sayUnresolved, unresolvedName } from "./types/unresolved.ts";
-import { createWalker, warnOfAny } from "./types/walk.ts";
+import { isObjectLike, isUnresolved, mayBeUndefined } from "./types/kinds.ts";
+import { walkObject, isOmitted, buildUnlessOmitted } from "./types/object.ts";
+import { httpFramework, explainUnresolved, unresolvedName } from "./types/unresolved.ts";
+import { createWalker, warnAboutAny } from "./types/walk.ts";
 import {
   Revivals,
-  namesIn,
+  toPath,
   pathKey,
   Recursion,
   within,
@@ -40,7 +40,7 @@ export interface Input extends Pick<CallShape, "style" | "params"> {
   readonly urls: readonly Reach[];
   readonly spokenDefaults: readonly Path[];
   readonly parsed: readonly ParsedArgument[];
-  /** Where a property's header was named, by the name. */
+  /** The node that names a property's header, by header name. */
   readonly headers: ReadonlyMap<string, ts.Node>;
 }
 
@@ -58,13 +58,10 @@ export const plainInput: Input = {
   headers: new Map(),
 };
 
-/**
- * The arguments of a tool. A lone destructured parameter is the arguments object itself; otherwise each parameter is
- * an argument.
- */
-export function readInput(candidate: Candidate, reading: Reading): Input {
+/** The arguments of a tool: one per parameter, or the properties of a single destructured parameter. */
+export function readInput(candidate: Candidate, reading: ReadContext): Input {
   const { program, budget, reporter, schemas } = reading;
-  const { parameters, context } = takenParameters(candidate, reading);
+  const { parameters, context } = callerParameters(candidate, reading);
   const lone = parameters.length === 1 && isObjectPattern(parameters[0]!.pattern) ? parameters[0]! : undefined;
 
   const revivals = new Revivals();
@@ -72,68 +69,72 @@ export function readInput(candidate: Candidate, reading: Reading): Input {
   const headers = new Map<string, ts.Node>();
   const spokenDefaults: Path[] = [];
   const parsed: ParsedArgument[] = [];
-  const walkerFor = (parameter: Parameter, bindings: ReturnType<typeof bindingsOf>, faults: Fault[]) =>
+  const createParameterWalker = (parameter: Parameter, bindings: ReturnType<typeof collectBindings>, faults: Fault[]) =>
     createWalker({
       program,
       direction: "input",
-      written: parameter.node !== undefined,
+      isExplicit: parameter.node !== undefined,
       budget,
       recursion,
       revivals,
       schemas,
       onParsed: (argument) => parsed.push(argument),
       noteHeader: (name, node) => headers.set(name, node),
-      noteSpokenDefault: (path) => spokenDefaults.push(path),
-      docAt: (path) => docAt(candidate.doc, path, lone !== undefined) ?? docOfTaken(path, parameter, bindings),
+      noteDocumentedDefault: (path) => spokenDefaults.push(path),
+      docAt: (path) => docAt(candidate.doc, path, lone !== undefined) ?? destructuredDoc(path, parameter, bindings),
       bindingAt: (path) => bindings.get(pathKey(path)),
       onFault: (fault) => faults.push(fault),
     });
 
   const names = new Set(parameters.map(({ name }) => name));
-  /** `@param name` of a property of a parameter that is taken apart, beside others. */
-  const docOfTaken = (path: Path, { pattern }: Parameter, bindings: ReturnType<typeof bindingsOf>): Doc | undefined => {
+  /** `@param name` for a property of a destructured parameter that is not the only one. */
+  const destructuredDoc = (
+    path: Path,
+    { pattern }: Parameter,
+    bindings: ReturnType<typeof collectBindings>,
+  ): Doc | undefined => {
     const [property, ...inner] = path.slice(1);
     if (lone || property === undefined || !isObjectPattern(pattern)) return undefined;
     const variable = bindings.get(pathKey(path.slice(0, 2)))?.node.name.getText();
-    const spoken = [property, variable].find(
+    const documentedName = [property, variable].find(
       (name) => name !== undefined && !names.has(name) && candidate.doc.params.has(name),
     );
-    return spoken === undefined ? undefined : candidate.doc.params.get([spoken, ...inner].join("."));
+    return documentedName === undefined ? undefined : candidate.doc.params.get([documentedName, ...inner].join("."));
   };
 
-  const early = parameters.slice(0, -1).find(({ isRest }) => isRest);
-  if (early) {
-    const message = `${early.name} takes any number of values before others, which named arguments cannot express; put it last`;
-    reporter.add("error", "unsupported-type", message, early.declaration ?? candidate.nameNode);
+  const misplacedRest = parameters.slice(0, -1).find(({ isRest }) => isRest);
+  if (misplacedRest) {
+    const message = `${misplacedRest.name} takes any number of values before others, which named arguments cannot express; put it last`;
+    reporter.add("error", "unsupported-type", message, misplacedRest.declaration ?? candidate.nameNode);
   }
 
   const properties: [string, JsonSchema][] = [];
   const required: string[] = [];
-  let flat: JsonSchema | undefined;
+  let loneSchema: JsonSchema | undefined;
   for (const parameter of parameters) {
     const node = parameter.declaration ?? candidate.nameNode;
     const start = lone ? [] : [parameter.name];
-    const bindings = parameter.pattern ? bindingsOf(parameter.pattern, start, program.checker) : new Map();
+    const bindings = parameter.pattern ? collectBindings(parameter.pattern, start, program.checker) : new Map();
     const faults: Fault[] = [];
     try {
-      const walker = walkerFor(parameter, bindings, faults);
+      const walker = createParameterWalker(parameter, bindings, faults);
       if (reportUnresolved(parameter, node, reading)) continue;
       if (lone) {
-        flat = walkArguments(lone, walker);
+        loneSchema = walkArguments(lone, walker);
         continue;
       }
-      const isOptional = parameter.isOptional || mayBeNothing(parameter.type, program.checker);
+      const isOptional = parameter.isOptional || mayBeUndefined(parameter.type, program.checker);
       const at: TypePlace = within(argumentsRoot, parameter.name, parameter.node);
-      if (isLeftOut(parameter.type, isOptional, walker)) continue;
-      // A function that takes any number of what JSON cannot carry is about nothing else.
-      const canDoWithout = isOptional && !parameter.isRest;
-      const described = unlessLeftOut(canDoWithout, at, walker, () => walkParameter(parameter, at, walker));
+      if (isOmitted(parameter.type, isOptional, walker)) continue;
+      // A rest parameter that JSON cannot represent is never left out: without it, the function makes no sense.
+      const mayBeOmitted = isOptional && !parameter.isRest;
+      const described = buildUnlessOmitted(mayBeOmitted, at, walker, () => walkParameter(parameter, at, walker));
       if (!described) continue;
       properties.push([parameter.name, described]);
-      const isFilledIn = parsed.some(
+      const isFilledBySchema = parsed.some(
         ({ at: [name, ...inner], absent }) => absent && name === parameter.name && !inner[0],
       );
-      if (!isOptional && !isFilledIn) required.push(parameter.name);
+      if (!isOptional && !isFilledBySchema) required.push(parameter.name);
     } catch (error) {
       if (!(error instanceof BudgetExceeded)) throw error;
       reporter.add("error", error.code, `${error.message} (at ${parameter.name})`, node);
@@ -143,7 +144,7 @@ export function readInput(candidate: Candidate, reading: Reading): Input {
   }
 
   const schema = recursion.finish(
-    flat ?? {
+    loneSchema ?? {
       type: "object",
       properties: Object.fromEntries(properties),
       ...(required.length > 0 ? { required } : {}),
@@ -151,10 +152,10 @@ export function readInput(candidate: Candidate, reading: Reading): Input {
     },
   );
   const { checker } = program;
-  const isForeign = (file: ts.SourceFile): boolean => program.isLibrary(file) || program.isOfPackage(file);
+  const isForeign = (file: ts.SourceFile): boolean => program.isLibrary(file) || program.isPackageFile(file);
   reportComment(candidate, { parameters, isFlat: lone !== undefined, checker, isForeign }, reporter);
   return {
-    ...shareOut(parameters, Object.keys(propertiesIn(schema)), lone !== undefined),
+    ...assignParams(parameters, Object.keys(propertiesIn(schema)), lone !== undefined),
     schema,
     rest: !lone && (parameters.at(-1)?.isRest ?? false),
     context,
@@ -176,18 +177,18 @@ function walkParameter(parameter: Parameter, at: TypePlace, walker: Walker): Jso
   const withDefault: Walker = parameter.initializer
     ? { ...walker, bindingAt: () => ({ initializer: parameter.initializer }) }
     : walker;
-  const docs = parameter.declaration ? [docOf(parameter.declaration)] : [];
+  const docs = parameter.declaration ? [readDoc(parameter.declaration)] : [];
   return describe(schema, at, docs, withDefault, parameter.declaration);
 }
 
-/** The type of a lone destructured parameter as the schema of all arguments. */
+/** The type of a single destructured parameter as the schema of all arguments. */
 function walkArguments(parameter: Parameter, walker: Walker): JsonSchema {
   const root: TypePlace = { ...argumentsRoot, node: parameter.node };
   const { checker } = walker;
   let type = checker.getNonNullableType(parameter.type);
   const isParameter = type.flags & ts.TypeFlags.TypeParameter;
   if (isParameter) type = checker.getBaseConstraintOfType(type) ?? type;
-  if (type.flags & ts.TypeFlags.Any) warnOfAny(root, walker);
+  if (type.flags & ts.TypeFlags.Any) warnAboutAny(root, walker);
   if (type.flags & (ts.TypeFlags.Any | ts.TypeFlags.Unknown)) return { type: "object" };
   if (type.isUnion() || checker.isArrayLikeType(type) || !isObjectLike(type)) {
     const reason =
@@ -201,7 +202,7 @@ function walkArguments(parameter: Parameter, walker: Walker): JsonSchema {
   return { ...schema, properties: schema["properties"] ?? {} };
 }
 
-/** `@param name` or `@param anything.name` when all arguments come in one object. */
+/** `@param name` or `@param anything.name` if all arguments are in one object. */
 function docAt(doc: Doc, path: Path, isFlat: boolean): Doc | undefined {
   const name = path.join(".");
   if (!isFlat) return doc.params.get(name);
@@ -212,11 +213,11 @@ function docAt(doc: Doc, path: Path, isFlat: boolean): Doc | undefined {
   return doc.params.get(name);
 }
 
-/** True when the parameter's type leads nowhere, which has then been said. */
-function reportUnresolved(parameter: Parameter, node: ts.Node, { program, reporter }: Reading): boolean {
+/** True if the parameter's type cannot be resolved; reports the problem. */
+function reportUnresolved(parameter: Parameter, node: ts.Node, { program, reporter }: ReadContext): boolean {
   const framework = httpFramework(parameter.node);
   if (framework !== undefined) {
-    const message = `a tool gets its arguments, and no request or response of ${framework}: take what it needs as parameters, as in (city: string), and return its result (at ${parameter.name})`;
+    const message = `a tool receives its arguments, not a request or response of ${framework}: declare what it needs as parameters, as in (city: string), and return the result (at ${parameter.name})`;
     reporter.add("error", "http-handler", message, node);
     return true;
   }
@@ -226,8 +227,8 @@ function reportUnresolved(parameter: Parameter, node: ts.Node, { program, report
     missing?.module === undefined && missing?.instead === undefined
       ? reporter.diagnosticWithin(missing?.complaint ?? parameter.node!)
       : undefined;
-  const what = missing ? sayUnresolved(missing) : "the type cannot be found";
-  reporter.add("error", "unresolved-type", `${what}${detail ? `: ${detail}` : ""} (at ${parameter.name})`, node);
+  const reason = missing ? explainUnresolved(missing) : "the type cannot be found";
+  reporter.add("error", "unresolved-type", `${reason}${detail ? `: ${detail}` : ""} (at ${parameter.name})`, node);
   return true;
 }
 
@@ -235,26 +236,26 @@ function isObjectPattern(pattern: ts.BindingPattern | undefined): boolean {
   return pattern !== undefined && ts.isObjectBindingPattern(pattern);
 }
 
-/** Facts that a destructuring pattern states about the properties it takes, by path: `{ retry: { attempts = 2 } }`. */
-function bindingsOf(
+/** The defaults in a destructuring pattern, by the paths of its properties: `{ retry: { attempts = 2 } }`. */
+function collectBindings(
   pattern: ts.BindingPattern,
   start: Path,
   checker: ts.TypeChecker,
-  found = new Map<string, Binding & { node: ts.BindingElement }>(),
+  bindings = new Map<string, Binding & { node: ts.BindingElement }>(),
 ): ReadonlyMap<string, Binding & { node: ts.BindingElement }> {
-  if (!ts.isObjectBindingPattern(pattern)) return found;
+  if (!ts.isObjectBindingPattern(pattern)) return bindings;
   for (const element of pattern.elements) {
     if (element.dotDotDotToken) continue;
-    const name = nameOf(element, checker);
+    const name = propertyName(element, checker);
     if (name === undefined) continue;
     const path = [...start, name];
-    found.set(pathKey(path), { initializer: element.initializer, node: element });
-    if (!ts.isIdentifier(element.name)) bindingsOf(element.name, path, checker, found);
+    bindings.set(pathKey(path), { initializer: element.initializer, node: element });
+    if (!ts.isIdentifier(element.name)) collectBindings(element.name, path, checker, bindings);
   }
-  return found;
+  return bindings;
 }
 
-function nameOf(element: ts.BindingElement, checker: ts.TypeChecker): string | undefined {
+function propertyName(element: ts.BindingElement, checker: ts.TypeChecker): string | undefined {
   const name = element.propertyName ?? element.name;
   if (ts.isComputedPropertyName(name)) {
     const value = evaluate(name.expression, checker);
@@ -264,33 +265,33 @@ function nameOf(element: ts.BindingElement, checker: ts.TypeChecker): string | u
 }
 
 /**
- * `@inputSchema {…}`: the arguments of a tool as JSON Schema in the author's own words, which go before the types. A
- * lone parameter that none of the schema's properties is named after takes all arguments as one object.
+ * `@inputSchema {…}`: the arguments of a tool as the author's own JSON Schema, which takes precedence over the types. A
+ * single parameter whose name is not a property of the schema receives all arguments as one object.
  */
-export function readGivenInput(candidate: Candidate, reading: Reading): Input | undefined {
+export function readExplicitInput(candidate: Candidate, reading: ReadContext): Input | undefined {
   const { reporter } = reading;
-  const tag = tagOf(candidate.doc, "inputschema");
+  const tag = findTag(candidate.doc, "inputschema");
   if (!tag) return undefined;
   const schema = readSchema(tag, reporter);
   const properties = Object.keys(propertiesIn(schema));
-  const { parameters, context } = takenParameters(candidate, reading);
-  const isWhole = takesWhole(parameters, properties);
+  const { parameters, context } = callerParameters(candidate, reading);
+  const isWhole = receivesWhole(parameters, properties);
   for (const { name, declaration } of isWhole ? [] : parameters) {
     if (properties.includes(name) || reporter.hasErrors) continue;
     const message = `the schema in @inputSchema has no property "${name}", so it never gets a value`;
     reporter.add("warning", "unnamed-argument", message, declaration ?? candidate.nameNode);
   }
   const rest = !isWhole && (parameters.at(-1)?.isRest ?? false);
-  return { ...plainInput, schema, ...shareOut(parameters, properties, isWhole), rest, context };
+  return { ...plainInput, schema, ...assignParams(parameters, properties, isWhole), rest, context };
 }
 
-/** True if the parameters are one alone that no property is named after: it takes the whole object. */
-function takesWhole([first, ...others]: readonly Parameter[], properties: readonly string[]): boolean {
+/** True for a single parameter whose name is not a property: it receives the whole object. */
+function receivesWhole([first, ...others]: readonly Parameter[], properties: readonly string[]): boolean {
   const isLone = first !== undefined && others.length === 0 && !first.isRest;
   return isLone && (first.pattern !== undefined || !properties.includes(first.name));
 }
 
-function shareOut(
+function assignParams(
   parameters: readonly Parameter[],
   properties: readonly string[],
   isWhole: boolean,
@@ -300,30 +301,32 @@ function shareOut(
     : { style: "positional", params: parameters.map(({ name }) => name) };
 }
 
-type SchemaReading = Reading & { readonly schemas: SchemaSources };
+type SchemaReading = ReadContext & { readonly schemas: SchemaSources };
 
-/** `@schema S`: the arguments of a tool are what a schema takes, and are parsed by it before the function gets them. */
+/** `@schema S`: a schema describes the arguments of a tool, and parses them before the function receives them. */
 export function readNamedInput(candidate: Candidate, reading: SchemaReading): Input | undefined {
   const { program, reporter, schemas } = reading;
   const { checker } = program;
-  const tag = tagOf(candidate.doc, "schema");
-  const ofModule = candidate.module?.input;
+  const tag = findTag(candidate.doc, "schema");
+  const moduleInput = candidate.module?.input;
   const fault = (message: string): undefined => {
     if (tag) reporter.addAtTag("error", "invalid-schema", `@schema ${tag.text} ${message}`, tag);
     else reporter.add("error", "invalid-schema", `the export schema ${message}`, candidate.nameNode);
   };
-  if (!tag) return ofModule && inputBySchema(ofModule, candidate, reading, { fault, isWhole: true });
+  if (!tag) return moduleInput && inputBySchema(moduleInput, candidate, reading, { fault, isWhole: true });
   const source = schemas.inScope(tag.text, candidate.implementation ?? candidate.nameNode);
   if (!source)
-    return fault("names no constant at the top level of a file: write the name of a schema, as in @schema User");
-  const given = schemaType(source, "output", checker);
-  const { parameters } = takenParameters(candidate, quietly(candidate, reading));
+    return fault("is not a constant at the top level of a file: write the name of a schema, as in @schema User");
+  const parsedType = schemaType(source, "output", checker);
+  const { parameters } = callerParameters(candidate, withoutReports(candidate, reading));
   const [first, ...others] = parameters;
-  const isWhole = Boolean(first && others.length === 0 && given && checker.isTypeAssignableTo(given, first.type));
+  const isWhole = Boolean(
+    first && others.length === 0 && parsedType && checker.isTypeAssignableTo(parsedType, first.type),
+  );
   const input = inputBySchema(source, candidate, reading, { fault, isWhole });
-  for (const { name, type, isOptional } of given && !reporter.hasErrors ? parameters : []) {
-    const property = given!.getProperty(name);
-    const part = input?.style === "object" ? given : property && checker.getTypeOfSymbol(property);
+  for (const { name, type, isOptional } of parsedType && !reporter.hasErrors ? parameters : []) {
+    const property = parsedType!.getProperty(name);
+    const part = input?.style === "object" ? parsedType : property && checker.getTypeOfSymbol(property);
     const present = (it: ts.Type): ts.Type => (isOptional ? checker.getNonNullableType(it) : it);
     if (part && checker.isTypeAssignableTo(present(part), present(type))) continue;
     const text = part ? `gives ${checker.typeToString(part)}` : "gives nothing";
@@ -332,60 +335,61 @@ export function readNamedInput(candidate: Candidate, reading: SchemaReading): In
   return input;
 }
 
-/** Reads types alone, and reports nothing: it was reported, or a schema says what counts. */
-function quietly(candidate: Candidate, { program, budget }: Reading): Reading {
+/** Reads only types and discards problems: they are reported elsewhere, or the schema takes precedence. */
+function withoutReports(candidate: Candidate, { program, budget }: ReadContext): ReadContext {
   return { program, budget, reporter: new Reporter(candidate, program) };
 }
 
-interface BySchema {
+interface SchemaInputOptions {
   readonly fault: (message: string) => undefined;
   /** The function parses its arguments itself. */
   readonly isParsed?: boolean;
-  /** All arguments are one object, whatever the parameter is called. */
+  /** The function takes all arguments as one object, whatever its parameter is called. */
   readonly isWhole?: boolean;
-  /** The schema is that of the types. */
+  /** The schema was derived from the types. */
   readonly isTyped?: boolean;
 }
 
-/** The arguments as a schema has them, with what the types and comments say besides. */
+/** The arguments as a schema describes them, completed by types and comments. */
 function inputBySchema(
   source: SchemaSource | { readonly described: DescribedSchema; readonly value: BundledValue },
   candidate: Candidate,
   reading: SchemaReading,
-  { fault, isParsed, isWhole: takesAll = false, isTyped }: BySchema,
+  { fault, isParsed, isWhole: takesAll = false, isTyped }: SchemaInputOptions,
 ): Input | undefined {
   const described = "described" in source ? source.described : reading.schemas.describe(source, "input");
   if (described && "fault" in described) return fault(`cannot be read: ${described.fault}`);
-  const typed = readInput(candidate, quietly(candidate, reading));
+  const typed = readInput(candidate, withoutReports(candidate, reading));
   if (!described) return typed;
   const recursion = new Recursion(new Revivals());
   const own = { type: "object", ...embedSchema(described.json, (name, schema) => recursion.define(name, schema)) };
-  if (!("$ref" in own) && own["type"] !== "object") return fault("describes no object, and arguments have names");
+  if (!("$ref" in own) && own["type"] !== "object")
+    return fault("must describe an object, because arguments have names");
   const whole = recursion.finish(own);
   const properties = Object.keys(propertiesIn(whole));
-  const { parameters, context } = takenParameters(candidate, quietly(candidate, reading));
+  const { parameters, context } = callerParameters(candidate, withoutReports(candidate, reading));
   const [first] = parameters;
-  const isWhole = takesAll || takesWhole(parameters, properties);
-  // A lone parameter with a name has all of its types under that.
-  const isUnder = isWhole && parameters.length === 1 && !first!.isRest && typed.style === "positional";
-  const open = (all: readonly Reach[]): Reach[] =>
-    all.map((path) => (isUnder ? path.slice(1) : path)).filter((path) => isTyped || leavesOpen(whole, namesIn(path)));
+  const isWhole = takesAll || receivesWhole(parameters, properties);
+  // A single named parameter has all of its types under its name.
+  const isNested = isWhole && parameters.length === 1 && !first!.isRest && typed.style === "positional";
+  const selectOpen = (all: readonly Reach[]): Reach[] =>
+    all.map((path) => (isNested ? path.slice(1) : path)).filter((path) => isTyped || leavesOpen(whole, toPath(path)));
   const isReferring = JSON.stringify(typed.schema).includes('"$ref"');
-  const besides = isUnder ? propertiesIn(typed.schema)[first!.name] : typed.schema;
+  const typedPart = isNested ? propertiesIn(typed.schema)[first!.name] : typed.schema;
   return {
     ...typed,
-    schema: mergeSchemas(whole, isReferring ? undefined : besides),
-    ...shareOut(parameters, properties, isWhole),
+    schema: mergeSchemas(whole, isReferring ? undefined : typedPart),
+    ...assignParams(parameters, properties, isWhole),
     context,
-    dates: open(typed.dates),
-    urls: open(typed.urls),
-    spokenDefaults: isParsed ? [] : defaultsIn(whole),
+    dates: selectOpen(typed.dates),
+    urls: selectOpen(typed.urls),
+    spokenDefaults: isParsed ? [] : findDefaults(whole),
     parsed: isParsed ? [] : [{ schema: source.value, at: [] }],
   };
 }
 
 function readSchema(tag: DocTag, reporter: Reporter): JsonSchema {
-  const { text, part } = jsonIn(tag);
+  const { text, part } = extractJson(tag);
   const fault = (message: string, at: DefinitionPart = part): JsonSchema => {
     reporter.add("error", "invalid-input-schema", `@inputSchema ${message}`, tag.node, at);
     return { type: "object" };
@@ -397,15 +401,12 @@ function readSchema(tag: DocTag, reporter: Reporter): JsonSchema {
     return fault(`is not JSON: ${(error as Error).message}`, { start: part.start + faultOffset(text), length: 1 });
   }
   if (!isObject(schema) || schema["type"] !== "object") return fault('must be a schema with "type": "object"');
-  const broken = faultOfSchema(schema);
-  return broken === undefined ? schema : fault(`is not a valid JSON Schema 2020-12: ${broken}`);
+  const invalidity = findSchemaFault(schema);
+  return invalidity === undefined ? schema : fault(`is not a valid JSON Schema 2020-12: ${invalidity}`);
 }
 
-/**
- * The tag's JSON and where it stands. The comment's stars become spaces, so that positions stay as they are; it goes to
- * the brace that closes it, whatever TypeScript takes for a tag on the way.
- */
-function jsonIn(tag: DocTag): { text: string; part: DefinitionPart } {
+/** The tag's JSON, up to its closing brace, with spaces instead of leading stars; and its position. */
+function extractJson(tag: DocTag): { text: string; part: DefinitionPart } {
   const node = tag.node as ts.JSDocTag;
   const { start } = textPart(tag);
   const comment = node.getSourceFile().text.slice(start, node.parent.end - "*/".length);
@@ -414,7 +415,7 @@ function jsonIn(tag: DocTag): { text: string; part: DefinitionPart } {
   return { text, part: { start, length: text.split("\n")[0]!.length } };
 }
 
-/** The end of an object; without one, of the line that could begin another tag. */
+/** The end of an object; without one, the end of the line before the next possible tag. */
 function endOfValue(text: string): number {
   let depth = 0;
   for (const { 0: token, index } of text.matchAll(/"(?:[^"\\\n]|\\.)*"|[{}[\]]/g)) {
@@ -435,55 +436,56 @@ function faultOffset(text: string): number {
   }
 }
 
-interface Described {
-  /** Those that are arguments; the host's context is none. */
+interface DescribedParameters {
+  /** The parameters that are arguments, without the host's context. */
   readonly parameters: readonly Parameter[];
-  /** Its lone parameter is all arguments in one object, which a comment may call as it likes. */
+  /** The single parameter is the arguments object, which a comment may call anything. */
   readonly isFlat: boolean;
   readonly checker: ts.TypeChecker;
   readonly isForeign: (file: ts.SourceFile) => boolean;
 }
 
-/** Says what the comment of a function means to say and does not: names of no parameter, and tags that are none. */
-function reportComment({ doc, implementation, signature }: Candidate, described: Described, reporter: Reporter): void {
+/** Reports mistakes in the comment of a function: names of parameters that do not exist, and unknown tags. */
+function reportComment(
+  { doc, implementation, signature }: Candidate,
+  described: DescribedParameters,
+  reporter: Reporter,
+): void {
   for (const tag of doc.tags) {
     if (described.isForeign(tag.node.getSourceFile())) continue;
-    const unknown = unknownTag(tag);
+    const unknown = explainUnknownTag(tag);
     if (unknown !== undefined) reporter.add("warning", "unknown-tag", unknown, tag.node);
     else if (isReadAt("argument", tag.name)) {
       const message = `@${tag.written} describes an argument and has no effect here; write it below a @param`;
       reporter.add("warning", "constraint-without-effect", message, tag.node);
     }
   }
-  const written = [
+  const parameterNames = [
     ...signature.getParameters().map(({ name }) => name),
     ...(implementation?.parameters.map(({ name }) => name.getText()) ?? []),
   ];
-  const all = [...doc.params.keys()];
+  const commentNames = [...doc.params.keys()];
   for (const [name, node] of doc.paramNodes) {
-    // A function of the language that is exported under another name brings a comment that nobody here can mend.
-    const isOthers = name === "" || described.isForeign(node.getSourceFile());
-    const fault = isOthers ? undefined : findNameFault(name, described, written, all);
+    // The comment of a library function that is exported under another name cannot be fixed here.
+    const isForeign = name === "" || described.isForeign(node.getSourceFile());
+    const fault = isForeign ? undefined : findNameFault(name, described, parameterNames, commentNames);
     if (fault === undefined) continue;
-    const suggestion = fault.meant === undefined ? "" : `; did you mean ${fault.meant}?`;
+    const suggestion = fault.nearest === undefined ? "" : `; did you mean ${fault.nearest}?`;
     reporter.add("warning", "unknown-parameter", `@param ${name}: there is no such ${fault.what}${suggestion}`, node);
   }
 }
 
 interface NameFault {
   readonly what: "parameter" | "property";
-  readonly meant: string | undefined;
+  readonly nearest: string | undefined;
 }
 
-/**
- * The fault of a name in a comment; `written` are the names of all parameters, as the type and as the implementation
- * call them, and `all` the names in the comment.
- */
+/** `parameterNames` are those in the type and in the implementation, `commentNames` all names in the comment. */
 function findNameFault(
   name: string,
-  { parameters, isFlat, checker }: Described,
-  written: readonly string[],
-  all: readonly string[],
+  { parameters, isFlat, checker }: DescribedParameters,
+  parameterNames: readonly string[],
+  commentNames: readonly string[],
 ): NameFault | undefined {
   const [first = "", ...inner] = steps(name);
   if (isFlat) {
@@ -491,33 +493,33 @@ function findNameFault(
     const { type } = parameters[0]!;
     const whole = faultInType([first, ...inner], type, checker);
     if (!whole || inner.length > 0) return whole && faultInType(inner, type, checker);
-    const isRoot = written.includes(first) || all.some((other) => other.startsWith(`${first}.`));
-    return isRoot || whole.meant === undefined ? undefined : whole;
+    const isRoot = parameterNames.includes(first) || commentNames.some((other) => other.startsWith(`${first}.`));
+    return isRoot || whole.nearest === undefined ? undefined : whole;
   }
-  const known = [...parameters.flatMap(namesOf), ...written];
+  const known = [...parameters.flatMap(allNames), ...parameterNames];
   if (known.includes(first)) {
-    const parameter = parameters.find((each) => each.name === first);
+    const parameter = parameters.find((candidate) => candidate.name === first);
     return parameter && faultInType(inner, parameter.type, checker);
   }
-  const isTaken = parameters.some((parameter) => takes(parameter, first, checker));
-  return isTaken ? undefined : { what: "parameter", meant: nearestName(first, known) };
+  const isDestructured = parameters.some((parameter) => bindsProperty(parameter, first, checker));
+  return isDestructured ? undefined : { what: "parameter", nearest: nearestName(first, known) };
 }
 
 function faultInType(path: readonly string[], type: ts.Type, checker: ts.TypeChecker): NameFault | undefined {
   let at = type;
   for (const step of path) {
-    at = elementOf(checker.getNonNullableType(at), checker);
+    at = unwrapElement(checker.getNonNullableType(at), checker);
     if (!isObjectLike(at) || checker.getIndexInfosOfType(at).length > 0) return undefined;
     const known = checker.getPropertiesOfType(at);
     const property = known.find(({ name }) => name === step);
     const names = known.map(({ name }) => name);
-    if (!property) return names.length === 0 ? undefined : { what: "property", meant: nearestName(step, names) };
+    if (!property) return names.length === 0 ? undefined : { what: "property", nearest: nearestName(step, names) };
     at = checker.getTypeOfSymbol(property);
   }
   return undefined;
 }
 
-function elementOf(type: ts.Type, checker: ts.TypeChecker): ts.Type {
+function unwrapElement(type: ts.Type, checker: ts.TypeChecker): ts.Type {
   return checker.isArrayLikeType(type) ? (checker.getIndexTypeOfType(type, ts.IndexKind.Number) ?? type) : type;
 }
 
@@ -526,33 +528,33 @@ function steps(name: string): string[] {
   return name.split(".").map((step) => step.replace(/\[\]$/, ""));
 }
 
-/** The tail of a rest parameter has names of its own; a comment may well name the whole. */
-function namesOf({ name, declaration }: Parameter): string[] {
+/** The elements of a rest parameter have their own names; a comment may also name the parameter as a whole. */
+function allNames({ name, declaration }: Parameter): string[] {
   const parameter = declaration && ts.findAncestor(declaration, ts.isParameter);
   return parameter && ts.isIdentifier(parameter.name) ? [name, parameter.name.text] : [name];
 }
 
-/** The arguments of a handler in an object: as its schema has them, or as its function takes them. */
+/** The arguments of a handler in an object: from its schema, or from its function. */
 export function readHandlerInput(
   candidate: Candidate,
   { described, handler, schema, value }: ToolObject,
   reading: SchemaReading,
 ): Input | undefined {
-  const alone = { ...candidate, parameters: parametersOf(candidate, reading.program.checker).slice(0, 1) };
-  const input = described.input ?? { json: typedInput(alone, reading) };
+  const firstOnly = { ...candidate, parameters: listParameters(candidate, reading.program.checker).slice(0, 1) };
+  const input = described.input ?? { json: typedInput(firstOnly, reading) };
   const source = { described: input, value: { ...value, path: [...value.path, schema ?? ""] } };
-  // LangChain's `invoke` parses what it is given.
+  // LangChain's `invoke` parses its input itself.
   const isParsed = schema === undefined || handler === "invoke";
   const fault = (message: string): undefined => {
-    const whole = `the schema of its arguments ${message}`;
-    reading.reporter.add("error", "invalid-schema", whole, candidate.nameNode);
+    const completed = `the schema of its arguments ${message}`;
+    reading.reporter.add("error", "invalid-schema", completed, candidate.nameNode);
   };
-  return inputBySchema(source, alone, reading, { fault, isParsed, isWhole: true, isTyped: !described.input });
+  return inputBySchema(source, firstOnly, reading, { fault, isParsed, isWhole: true, isTyped: !described.input });
 }
 
-/** Without a schema, the type of the only parameter says what it takes. */
-function typedInput(candidate: Candidate, reading: Reading): JsonSchema {
-  const { schema, style, params } = readInput(candidate, quietly(candidate, reading));
+/** Without a schema, the type of the only parameter describes the arguments. */
+function typedInput(candidate: Candidate, reading: ReadContext): JsonSchema {
+  const { schema, style, params } = readInput(candidate, withoutReports(candidate, reading));
   const whole = style === "object" ? schema : propertiesIn(schema)[params[0] ?? ""];
   if (whole?.["type"] !== "object") return { type: "object" };
   return { ...whole, ...(schema["$defs"] !== undefined && { $defs: schema["$defs"] }) };

@@ -1,90 +1,89 @@
 import ts from "#typescript";
 import type { JsonSchema } from "../../lib/json.ts";
 import { BudgetExceeded } from "./budget.ts";
-import type { Candidate, Reading } from "./candidate.ts";
-import { arrayOf } from "./parameters.ts";
+import type { Candidate, ReadContext } from "./candidate.ts";
+import { createArrayType } from "./parameters.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { reportFault } from "./report-fault.ts";
 import {
   isFunction,
-  isNothing,
+  isUndefinedOrVoid,
   isNull,
   isObjectLike,
   isUnresolved,
-  knownMembers,
+  resolvedMembers,
   libraryName,
-  membersOf,
+  unionMembers,
 } from "./types/kinds.ts";
-import { isBody, isBytes, isNeverWritten, isWrittenAsList } from "./types/library-types.ts";
+import { isBody, isBytes, cannotBeSerialized, isSerializedAsList } from "./types/library-types.ts";
 import { combine } from "./types/union.ts";
-import { sayUnresolved, unresolvedName } from "./types/unresolved.ts";
+import { explainUnresolved, unresolvedName } from "./types/unresolved.ts";
 import { createWalker } from "./types/walk.ts";
-import { written, type Walker } from "./types/walker.ts";
-import { argumentsOf } from "./types/written-types.ts";
+import { formatPath, type Walker } from "./types/walker.ts";
+import { findTypeArguments } from "./types/written-types.ts";
 
-/**
- * The schema of what a tool gives back; null as well where its type cannot be described, which is a warning: the tool
- * is offered without it.
- */
-export function readOutput(candidate: Candidate, reading: Reading): JsonSchema | null {
+/** The schema of a tool's result; null with a warning if its type cannot be described. */
+export function readOutput(candidate: Candidate, reading: ReadContext): JsonSchema | null {
   const { program, budget, reporter, schemas } = reading;
-  const result = resultOf(candidate, program);
-  const { isWritten, node } = result;
+  const result = resolveResult(candidate, program);
+  const { isExplicit, node } = result;
   const returned = candidate.signature.declaration?.type;
-  const at = (isWritten ? returned : undefined) ?? candidate.nameNode;
-  let isLost = false;
-  const lose = (code: string, why: string): void => {
-    const fails = code === "unsupported-type" && result.type ? sayFailing(failingOf(result.type, program)) : "";
-    const message = `the result: ${why}${fails}; the tool is offered without an output schema`;
-    if (!isLost) reporter.add("warning", code, message, at);
-    isLost = true;
+  const at = (isExplicit ? returned : undefined) ?? candidate.nameNode;
+  let isDropped = false;
+  const drop = (code: string, reason: string): void => {
+    const consequence =
+      code === "unsupported-type" && result.type ? describeFailure(assessFailure(result.type, program)) : "";
+    const message = `the result: ${reason}${consequence}; the tool is offered without an output schema`;
+    if (!isDropped) reporter.add("warning", code, message, at);
+    isDropped = true;
   };
   // `value is T` is a boolean and `asserts value is T` is nothing, whatever T is.
   const isPredicate = returned !== undefined && ts.isTypePredicateNode(returned);
-  const missing = isWritten && !isPredicate ? unresolvedName(returned, { ...program, direction: "output" }) : undefined;
+  const missing =
+    isExplicit && !isPredicate ? unresolvedName(returned, { ...program, direction: "output" }) : undefined;
   if (missing) {
     const detail = missing.module === undefined ? reporter.diagnosticWithin(missing.complaint) : undefined;
-    lose("unresolved-type", `${sayUnresolved(missing)}${detail ? `: ${detail}` : ""}`);
+    drop("unresolved-type", `${explainUnresolved(missing)}${detail ? `: ${detail}` : ""}`);
     return null;
   }
-  if (!result.type || (!isWritten && isUnresolved(result.type))) {
+  if (!result.type || (!isExplicit && isUnresolved(result.type))) {
     return result.type ? {} : null;
   }
   const walker = createWalker({
     program,
     direction: "output",
-    written: isWritten,
+    isExplicit,
     budget,
     schemas,
     onFault: (fault) => {
       const { severity, code, message, path } = fault;
-      if (severity === "error") lose(code, `${message}${path.length > 0 ? ` (at ${written(path)})` : ""}`);
+      if (severity === "error") drop(code, `${message}${path.length > 0 ? ` (at ${formatPath(path)})` : ""}`);
       else reportFault({ ...fault, message: `the result: ${message}` }, at, false, new Map(), reporter);
     },
   });
   try {
     const schema = walker.walk(result.type, { path: [], reach: [], level: 0, open: true, node });
     if (hasOnlyFunctions(result.type, program.checker)) {
-      lose("unsupported-type", "it has only functions, which JSON cannot carry; return plain data");
+      drop("unsupported-type", "it has only functions, which JSON cannot represent; return plain data");
     }
-    return isLost ? null : walker.recursion.finish(orNull(schema, result.type, program.checker));
+    return isDropped ? null : walker.recursion.finish(orNull(schema, result.type, program.checker));
   } catch (error) {
     if (!(error instanceof BudgetExceeded)) throw error;
-    lose(error.code, error.message);
+    drop(error.code, error.message);
     return null;
   }
 }
 
-/** The end of a sentence that says what to return instead. */
-function sayFailing(failing: Failing): string {
+/** Completes an error message with how often calls fail. */
+function describeFailure(failing: FailureFrequency): string {
   if (failing === "never") return "";
-  return failing === "always" ? "; as it is, every call fails" : "; a call that returns one fails";
+  return failing === "always" ? "; currently every call fails" : "; a call that returns one fails";
 }
 
-/** A function that may return `undefined` answers null. */
+/** A function that may return `undefined` yields null. */
 function orNull(schema: JsonSchema, type: ts.Type, checker: ts.TypeChecker): JsonSchema {
-  const members = knownMembers(type, checker);
-  return members.some(isNothing) && !members.some(isNull) ? combine([], [schema, { type: "null" }]) : schema;
+  const members = resolvedMembers(type, checker);
+  return members.some(isUndefinedOrVoid) && !members.some(isNull) ? combine([], [schema, { type: "null" }]) : schema;
 }
 
 function hasOnlyFunctions(type: ts.Type, checker: ts.TypeChecker): boolean {
@@ -96,111 +95,120 @@ function hasOnlyFunctions(type: ts.Type, checker: ts.TypeChecker): boolean {
 
 /** The type that a call resolves to. */
 interface DiscoveredResult {
-  /** Absent when there is nothing to describe: `void`, and what is MCP content already. */
+  /** Absent if there is nothing to describe: `void`, or MCP content. */
   readonly type?: ts.Type;
   readonly node?: ts.TypeNode | undefined;
   readonly isStreaming: boolean;
-  /** The host writes whatever can be iterated, or has a length, as a list. */
+  /** The host serializes anything that is iterable, or has a length, as a list. */
   readonly isList: boolean;
-  /** The return type was written, not inferred. */
-  readonly isWritten: boolean;
+  /** The return type is explicit, not inferred. */
+  readonly isExplicit: boolean;
 }
 
 const streams = new Set(
   "AsyncGenerator AsyncIterator AsyncIterable AsyncIterableIterator AsyncIteratorObject Generator Iterator".split(" "),
 );
 
-/** The names "berth" gives the members of `Outcome`: a result of such a type says how the call ended, and is no value. */
+/** The names of the members of `Outcome` in "berth": such a result reports how the call ended, and is not a value. */
 const outcomes = new Set("SuccessOutcome ErrorOutcome QuestionOutcome".split(" "));
 
-/** The awaited result of a function; of one with several signatures, what any of them gives. */
-export function resultOf({ signatures }: Candidate, program: DefinitionProgram): DiscoveredResult {
-  const all = signatures.map((signature) => resultOfOne(signature, program));
+/** The awaited result of a function; with several signatures, of any of them. */
+export function resolveResult({ signatures }: Candidate, program: DefinitionProgram): DiscoveredResult {
+  const all = signatures.map((signature) => resolveOne(signature, program));
   const [first, ...others] = all as [DiscoveredResult, ...DiscoveredResult[]];
   if (others.every(({ type }) => type === first.type)) return first;
   const types = all.flatMap(({ type }) => type ?? []);
   const { isStreaming } = first;
-  const isWritten = all.every((result) => result.isWritten);
+  const isExplicit = all.every((result) => result.isExplicit);
   const isList = all.every((result) => result.isList);
   if (types.length < all.length || all.some((result) => result.isList !== isList))
-    return { isStreaming, isList, isWritten };
-  return { type: unionOf(program.checker, types), isStreaming, isList, isWritten };
+    return { isStreaming, isList, isExplicit };
+  return { type: createUnion(program.checker, types), isStreaming, isList, isExplicit };
 }
 
-export function unionOf(checker: ts.TypeChecker, types: readonly ts.Type[]): ts.Type {
+export function createUnion(checker: ts.TypeChecker, types: readonly ts.Type[]): ts.Type {
   return (checker as unknown as { getUnionType(types: readonly ts.Type[]): ts.Type }).getUnionType(types);
 }
 
-/** A generator's result is the value it returns at its end; the values it yields are progress. */
-function resultOfOne(signature: ts.Signature, program: DefinitionProgram): DiscoveredResult {
+/** A generator's result is its return value; the values that it yields are progress. */
+function resolveOne(signature: ts.Signature, program: DefinitionProgram): DiscoveredResult {
   const { checker, isLibrary } = program;
-  const written = signature.declaration?.type;
-  const isWritten = written !== undefined && ts.isTypeNode(written);
+  const typeNode = signature.declaration?.type;
+  const isExplicit = typeNode !== undefined && ts.isTypeNode(typeNode);
   const awaited = checker.getAwaitedType(signature.getReturnType()) ?? signature.getReturnType();
-  const promised = isWritten ? (argumentsOf(written, "Promise", "Awaited", "PromiseLike")[0] ?? written) : undefined;
+  const promised = isExplicit
+    ? (findTypeArguments(typeNode, "Promise", "Awaited", "PromiseLike")[0] ?? typeNode)
+    : undefined;
 
-  // The values of `function* names(): IterableIterator<string>` are progress, too, whatever is written.
+  // The values of `function* names(): IterableIterator<string>` are progress as well, whatever the declared type.
   const { asteriskToken } = (signature.declaration ?? {}) as Partial<ts.FunctionDeclaration>;
   const present = checker.getNonNullableType(awaited);
-  const isKnown = asteriskToken !== undefined || streams.has(libraryName(awaited, isLibrary) ?? "");
-  const isStreaming = isKnown || isIterator(present, program);
-  const list = isStreaming ? undefined : listOf(awaited, program);
+  const isDeclaredStream = asteriskToken !== undefined || streams.has(libraryName(awaited, isLibrary) ?? "");
+  const isStreaming = isDeclaredStream || isIterator(present, program);
+  const list = isStreaming ? undefined : toListType(awaited, program);
   const isList = list !== undefined;
   const returned = isStreaming ? finalType(present, program) : (list ?? awaited);
-  const node = isStreaming ? argumentsOf(promised, ...streams)[1] : promised;
+  const node = isStreaming ? findTypeArguments(promised, ...streams)[1] : promised;
 
-  const members = returned ? membersOf(returned).filter((member) => !isNothing(member)) : [];
+  const members = returned ? unionMembers(returned).filter((member) => !isUndefinedOrVoid(member)) : [];
   const values = members.filter((member) => !isNull(member));
   const isEmpty = members.every((member) => member.flags & ts.TypeFlags.Never);
   const isContent =
     values.some((value) => isBody(value, program) || outcomes.has(libraryName(value, isLibrary) ?? "")) ||
     (values.length > 0 && values.every((value) => isBytes(value, program) || isContentResult(value, checker)));
-  if (!returned || isEmpty || isContent) return { isStreaming, isList, isWritten };
-  const isPerhapsAbsent =
-    !isWritten && !isStreaming && signature.declaration && mayLackIt(signature.declaration, checker);
-  const type = isPerhapsAbsent ? unionOf(checker, [returned, checker.getUndefinedType()]) : returned;
-  return { type, node, isStreaming, isList, isWritten };
+  if (!returned || isEmpty || isContent) return { isStreaming, isList, isExplicit };
+  const mayBeAbsent =
+    !isExplicit && !isStreaming && signature.declaration && returnsIndexedValue(signature.declaration, checker);
+  const type = mayBeAbsent ? createUnion(checker, [returned, checker.getUndefinedType()]) : returned;
+  return { type, node, isStreaming, isList, isExplicit };
 }
 
-/** An object of the author's own whose `next` the host calls until it is done. */
+/** An author's object whose `next` the host calls until it is done. */
 function isIterator(type: ts.Type, { checker, isLibrary }: DefinitionProgram): boolean {
   const next = type.isUnion() ? undefined : type.getProperty("next");
   return next !== undefined && libraryName(type, isLibrary) === undefined && isFunction(checker.getTypeOfSymbol(next));
 }
 
-/** The type as an array, if its values are arrays or what the host writes as a list. */
-function listOf(type: ts.Type, { checker, isLibrary }: DefinitionProgram): ts.Type | undefined {
-  const values = membersOf(type).filter((member) => !isNothing(member) && !isNull(member));
-  const isIterable = (member: ts.Type) => isWrittenAsList(member, isLibrary);
+/** The type as an array, if its values are arrays or are serialized as lists. */
+function toListType(type: ts.Type, { checker, isLibrary }: DefinitionProgram): ts.Type | undefined {
+  const values = unionMembers(type).filter((member) => !isUndefinedOrVoid(member) && !isNull(member));
+  const isIterable = (member: ts.Type) => isSerializedAsList(member, isLibrary);
   if (!values.some(isIterable) || !values.every((it) => isIterable(it) || checker.isArrayLikeType(it)))
     return undefined;
-  const others = membersOf(type).filter((member) => !isIterable(member));
+  const others = unionMembers(type).filter((member) => !isIterable(member));
   const lists = values.filter(isIterable).map((member) => {
-    return arrayOf(checker.getTypeArguments(member as ts.TypeReference)[0] ?? checker.getUnknownType(), checker);
+    return createArrayType(
+      checker.getTypeArguments(member as ts.TypeReference)[0] ?? checker.getUnknownType(),
+      checker,
+    );
   });
-  return unionOf(checker, [...others, ...lists]);
+  return createUnion(checker, [...others, ...lists]);
 }
 
 /**
- * True if a function whose result is inferred gives back an element of a list, or a value under some key, as it is:
- * the checker takes such a one for always there. What is written (`list[0]!`, `as T`) is the author's word.
+ * True if a function with an inferred result returns an element of a list, or a value under some key, unchanged: the
+ * checker assumes that it always exists. Assertions of the author (`list[0]!`, `as T`) are trusted.
  */
-function mayLackIt(declaration: ts.SignatureDeclaration | ts.JSDocSignature, checker: ts.TypeChecker): boolean {
+function returnsIndexedValue(
+  declaration: ts.SignatureDeclaration | ts.JSDocSignature,
+  checker: ts.TypeChecker,
+): boolean {
   const body = "body" in declaration ? declaration.body : undefined;
   if (!body || (declaration.flags & ts.NodeFlags.JavaScriptFile && ts.getJSDocReturnType(declaration))) return false;
-  const isSo = (expression: ts.Expression | undefined): boolean => {
+  const isIndexedValue = (expression: ts.Expression | undefined): boolean => {
     if (!expression) return false;
     if (ts.isParenthesizedExpression(expression) || ts.isAwaitExpression(expression))
-      return isSo(expression.expression);
-    if (ts.isConditionalExpression(expression)) return isSo(expression.whenTrue) || isSo(expression.whenFalse);
+      return isIndexedValue(expression.expression);
+    if (ts.isConditionalExpression(expression))
+      return isIndexedValue(expression.whenTrue) || isIndexedValue(expression.whenFalse);
     if (ts.isBinaryExpression(expression))
-      return shortCuts.has(expression.operatorToken.kind) && isSo(expression.right);
+      return shortCuts.has(expression.operatorToken.kind) && isIndexedValue(expression.right);
     return isAccess(expression) && isIndexed(expression, checker);
   };
-  if (!ts.isBlock(body)) return isSo(body);
+  if (!ts.isBlock(body)) return isIndexedValue(body);
   const isReturned = (node: ts.Node): boolean => {
     if (ts.isFunctionLike(node) || ts.isClassLike(node)) return false;
-    return ts.isReturnStatement(node) ? isSo(node.expression) : (ts.forEachChild(node, isReturned) ?? false);
+    return ts.isReturnStatement(node) ? isIndexedValue(node.expression) : (ts.forEachChild(node, isReturned) ?? false);
   };
   return isReturned(body);
 }
@@ -215,41 +223,43 @@ function isAccess(node: ts.Node): node is ts.ElementAccessExpression | ts.Proper
   return ts.isElementAccessExpression(node) || ts.isPropertyAccessExpression(node);
 }
 
-/** The value is found by an index signature, and not by a property that the type names. */
+/** The value comes from an index signature, not from a property that the type declares. */
 function isIndexed(access: ts.ElementAccessExpression | ts.PropertyAccessExpression, checker: ts.TypeChecker): boolean {
   const key = ts.isElementAccessExpression(access) ? checker.getTypeAtLocation(access.argumentExpression) : undefined;
   const names = ts.isElementAccessExpression(access)
-    ? membersOf(key!).map((each) => (each.isStringLiteral() || each.isNumberLiteral() ? `${each.value}` : undefined))
+    ? unionMembers(key!).map((key) => (key.isStringLiteral() || key.isNumberLiteral() ? `${key.value}` : undefined))
     : [access.name.text];
-  return membersOf(checker.getTypeAtLocation(access.expression)).some((member) => {
-    const holder = checker.getApparentType(member);
-    if (holder.symbol && holder.symbol.flags & ts.SymbolFlags.Enum) return false;
-    if (checker.getIndexInfosOfType(holder).length === 0) return false;
-    return names.some((name) => name === undefined || !holder.getProperty(name));
+  return unionMembers(checker.getTypeAtLocation(access.expression)).some((member) => {
+    const owner = checker.getApparentType(member);
+    if (owner.symbol && owner.symbol.flags & ts.SymbolFlags.Enum) return false;
+    if (checker.getIndexInfosOfType(owner).length === 0) return false;
+    return names.some((name) => name === undefined || !owner.getProperty(name));
   });
 }
 
-/** `AsyncGenerator<Y, R>` → R; of an own iterator, what `next` gives at the end. A generator type without a word on it says `any`, which says nothing. */
+/** `AsyncGenerator<Y, R>` → R; for a custom iterator, the final value of `next`. An unannotated generator has none. */
 function finalType(stream: ts.Type, { checker, isLibrary }: DefinitionProgram): ts.Type | undefined {
-  const isKnown = streams.has(libraryName(stream, isLibrary) ?? "");
-  const type = isKnown ? checker.getTypeArguments(stream as ts.TypeReference)[1] : lastOf(stream, checker);
+  const isDeclaredStream = streams.has(libraryName(stream, isLibrary) ?? "");
+  const type = isDeclaredStream
+    ? checker.getTypeArguments(stream as ts.TypeReference)[1]
+    : finalValueType(stream, checker);
   if (!type || (type.flags & (ts.TypeFlags.Any | ts.TypeFlags.Unknown) && !isUnresolved(type))) return undefined;
   return checker.getAwaitedType(type) ?? type;
 }
 
-function lastOf(iterator: ts.Type, checker: ts.TypeChecker): ts.Type | undefined {
+function finalValueType(iterator: ts.Type, checker: ts.TypeChecker): ts.Type | undefined {
   const next = iterator.getProperty("next");
   const step = next && checker.getTypeOfSymbol(next).getCallSignatures()[0]?.getReturnType();
-  const members = step ? membersOf(checker.getAwaitedType(step) ?? step) : [];
+  const members = step ? unionMembers(checker.getAwaitedType(step) ?? step) : [];
   const last = members.filter((member) => {
-    const done = typeOfProperty(member, "done", checker);
+    const done = propertyType(member, "done", checker);
     return done !== undefined && checker.typeToString(done) === "true";
   });
-  const values = last.map((member) => typeOfProperty(member, "value", checker) ?? checker.getUndefinedType());
+  const values = last.map((member) => propertyType(member, "value", checker) ?? checker.getUndefinedType());
   return last.length === 1 ? values[0] : undefined;
 }
 
-/** A full tool result, a content block or a list of them: there is nothing left to give a schema to. */
+/** A full tool result, a content block or a list of blocks, which need no schema. */
 function isContentResult(type: ts.Type, checker: ts.TypeChecker): boolean {
   if (checker.isArrayLikeType(type)) return isBlockList(type, checker, isExactBlock);
   const content = type.getProperty("content");
@@ -263,7 +273,7 @@ function isContentResult(type: ts.Type, checker: ts.TypeChecker): boolean {
 type IsBlock = (type: ts.Type, checker: ts.TypeChecker) => boolean;
 
 function isBlockList(list: ts.Type, checker: ts.TypeChecker, isBlock: IsBlock): boolean {
-  const elements = checker.getTypeArguments(list as ts.TypeReference).flatMap(membersOf);
+  const elements = checker.getTypeArguments(list as ts.TypeReference).flatMap(unionMembers);
   return elements.length > 0 && elements.every((element) => isBlock(element, checker));
 }
 
@@ -276,18 +286,18 @@ const payloads: ReadonlyMap<string, readonly string[]> = new Map([
 ]);
 
 function isExactBlock(type: ts.Type, checker: ts.TypeChecker): boolean {
-  const kind = typeOfProperty(type, "type", checker);
+  const kind = propertyType(type, "type", checker);
   if (!kind?.isStringLiteral()) return false;
   return payloads.get(kind.value)?.every((name) => type.getProperty(name)) ?? false;
 }
 
-/** In an inferred result `type: "text"` has widened to string. */
+/** In an inferred result, `type: "text"` has widened to string. */
 function isLooseBlock(type: ts.Type, checker: ts.TypeChecker): boolean {
   if (isExactBlock(type, checker)) return true;
-  const kind = typeOfProperty(type, "type", checker);
+  const kind = propertyType(type, "type", checker);
   if (!kind) return false;
   if (!(kind.flags & ts.TypeFlags.StringLike)) return false;
-  const kinds = kind.flags & ts.TypeFlags.String ? [...payloads.keys()] : membersOf(kind).map(literalText);
+  const kinds = kind.flags & ts.TypeFlags.String ? [...payloads.keys()] : unionMembers(kind).map(literalText);
   return kinds.some((name) => payloads.get(name ?? "")?.every((payload) => type.getProperty(payload)));
 }
 
@@ -295,73 +305,73 @@ function literalText(type: ts.Type): string | undefined {
   return type.isStringLiteral() ? type.value : undefined;
 }
 
-function typeOfProperty(type: ts.Type, name: string, checker: ts.TypeChecker): ts.Type | undefined {
+function propertyType(type: ts.Type, name: string, checker: ts.TypeChecker): ts.Type | undefined {
   const property = type.getProperty(name);
   return property && checker.getTypeOfSymbol(property);
 }
 
-/** How often a result of a type cannot be written as JSON, so that the call fails. */
-type Failing = "always" | "at times" | "never";
+/** How often a result of a type cannot be serialized as JSON, so that the call fails. */
+type FailureFrequency = "always" | "at times" | "never";
 
-/** Parts that are deeper in a type, or come after so many types, are assumed to fit JSON. */
+/** Parts that are deeper in a type, or come after this many types, are assumed to be serializable. */
 const LEVELS_MAX = 8;
 const TYPES_MAX = 1_000;
 
-function failingOf(type: ts.Type, { checker, isLibrary }: Pick<Walker, "checker" | "isLibrary">): Failing {
-  const known = new Map<ts.Type, Failing>();
+function assessFailure(type: ts.Type, { checker, isLibrary }: Pick<Walker, "checker" | "isLibrary">): FailureFrequency {
+  const results = new Map<ts.Type, FailureFrequency>();
 
-  const look = (it: ts.Type, level: number, isMember = false): Failing => {
+  const visit = (it: ts.Type, level: number, isMember = false): FailureFrequency => {
     if (it.flags & ts.TypeFlags.BigIntLike) return "always";
-    // JSON leaves members out that are one of these.
+    // JSON omits members of these types.
     if (isFunction(it) || it.flags & ts.TypeFlags.ESSymbolLike) return isMember ? "never" : "always";
-    const before = known.get(it);
-    if (before !== undefined) return before;
-    if (level > LEVELS_MAX || known.size >= TYPES_MAX) return "never";
-    known.set(it, "never");
+    const previous = results.get(it);
+    if (previous !== undefined) return previous;
+    if (level > LEVELS_MAX || results.size >= TYPES_MAX) return "never";
+    results.set(it, "never");
     const failing = it.isUnion()
-      ? ofEither(it.types.map((member) => look(member, level + 1, isMember)))
-      : ofObject(it, level);
-    known.set(it, failing);
+      ? combineAlternatives(it.types.map((member) => visit(member, level + 1, isMember)))
+      : visitObject(it, level);
+    results.set(it, failing);
     return failing;
   };
 
-  const ofObject = (it: ts.Type, level: number): Failing => {
+  const visitObject = (it: ts.Type, level: number): FailureFrequency => {
     if (!isObjectLike(it)) return "never";
-    if (isNeverWritten(it, isLibrary)) return "always";
+    if (cannotBeSerialized(it, isLibrary)) return "always";
     if (it.getProperty("toJSON")) return "never";
-    if (checker.isTupleType(it)) return ofTuple(it as ts.TupleTypeReference, level);
+    if (checker.isTupleType(it)) return visitTuple(it as ts.TupleTypeReference, level);
     if (checker.isArrayLikeType(it)) {
       const element = it.getNumberIndexType();
-      return element ? whereThere(look(element, level + 1)) : "never";
+      return element ? ifPresent(visit(element, level + 1)) : "never";
     }
     const properties = checker.getPropertiesOfType(it).map((property) => {
-      const failing = look(checker.getTypeOfSymbol(property), level + 1, true);
-      return property.flags & ts.SymbolFlags.Optional ? whereThere(failing) : failing;
+      const failing = visit(checker.getTypeOfSymbol(property), level + 1, true);
+      return property.flags & ts.SymbolFlags.Optional ? ifPresent(failing) : failing;
     });
-    const named = checker.getIndexInfosOfType(it).map((index) => whereThere(look(index.type, level + 1, true)));
-    return ofAll([...properties, ...named]);
+    const indexed = checker.getIndexInfosOfType(it).map((index) => ifPresent(visit(index.type, level + 1, true)));
+    return combineParts([...properties, ...indexed]);
   };
 
-  const ofTuple = (it: ts.TupleTypeReference, level: number): Failing =>
-    ofAll(
+  const visitTuple = (it: ts.TupleTypeReference, level: number): FailureFrequency =>
+    combineParts(
       checker.getTypeArguments(it).map((element, index) => {
-        const failing = look(element, level + 1);
-        return it.target.elementFlags[index]! & ts.ElementFlags.Required ? failing : whereThere(failing);
+        const failing = visit(element, level + 1);
+        return it.target.elementFlags[index]! & ts.ElementFlags.Required ? failing : ifPresent(failing);
       }),
     );
 
-  return look(type, 0);
+  return visit(type, 0);
 }
 
-function whereThere(failing: Failing): Failing {
+function ifPresent(failing: FailureFrequency): FailureFrequency {
   return failing === "always" ? "at times" : failing;
 }
 
-function ofEither(all: readonly Failing[]): Failing {
+function combineAlternatives(all: readonly FailureFrequency[]): FailureFrequency {
   const [first = "never"] = all;
-  return all.every((each) => each === first) ? first : "at times";
+  return all.every((frequency) => frequency === first) ? first : "at times";
 }
 
-function ofAll(all: readonly Failing[]): Failing {
+function combineParts(all: readonly FailureFrequency[]): FailureFrequency {
   return all.includes("always") ? "always" : all.includes("at times") ? "at times" : "never";
 }

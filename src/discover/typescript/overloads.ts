@@ -2,19 +2,19 @@ import ts from "#typescript";
 import { isObject, type JsonSchema } from "../../lib/json.ts";
 import { isReadAt } from "../tags/tags.ts";
 import { Budget } from "./budget.ts";
-import type { Candidate, Parameter, Reading } from "./candidate.ts";
-import { docOf, noDoc, tagOf, type Doc, type DocTag } from "./doc-comments.ts";
+import type { Candidate, Parameter, ReadContext } from "./candidate.ts";
+import { readDoc, noDoc, findTag, type Doc, type DocTag } from "./doc-comments.ts";
 import { readInput } from "./input.ts";
-import { unionOf, resultOf } from "./output.ts";
-import { parametersOf, takenParameters } from "./parameters.ts";
+import { createUnion, resolveResult } from "./output.ts";
+import { listParameters, callerParameters } from "./parameters.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { listNames } from "./report-fault.ts";
 import { Reporter } from "./reporter.ts";
 import { propertiesIn } from "./schema-merge.ts";
 import { isFunction } from "./types/kinds.ts";
-import { sayUnresolved } from "./types/unresolved.ts";
+import { explainUnresolved } from "./types/unresolved.ts";
 
-/** Some signatures of a function, as one that takes exactly what one of them takes. */
+/** Some signatures of a function, merged into one that accepts exactly what any of them accepts. */
 interface Shape {
   readonly positions: readonly Position[];
   readonly context: boolean;
@@ -26,109 +26,105 @@ interface Shape {
 
 interface Position {
   readonly parameter: Parameter;
-  /** Absent for what is not among the arguments. */
+  /** Absent if the parameter is not an argument. */
   readonly schema: JsonSchema | undefined;
   readonly isOptional: boolean;
 }
 
 /**
- * A function with several signatures as one with a single signature: all of them together where one schema can say
- * what they take, otherwise the most general one, or the one that `@signature` names. Undefined when there is nothing to
- * read.
+ * Reduces a function with several signatures to a single one: all of them merged if one schema can describe what they
+ * accept, otherwise the most general one, or the one named by `@signature`. Undefined if there is nothing to read.
  */
-export function settle(candidate: Candidate, { program, reporter }: Reading): Candidate | undefined {
+export function resolveOverloads(candidate: Candidate, { program, reporter }: ReadContext): Candidate | undefined {
   if (isUnreadable(candidate, reporter)) return undefined;
   const { signatures } = candidate;
   if (signatures.length < 2) return candidate;
-  const tag = chosenBy(candidate);
+  const tag = findChosen(candidate);
   if (tag) {
-    if (signatures[tag.number - 1]) return only(candidate, [tag.number - 1]);
+    if (signatures[tag.number - 1]) return withSignatures(candidate, [tag.number - 1]);
     const message = `@signature needs a number from 1 to ${signatures.length}, not "${tag.tag.text}"; it is ignored`;
     reporter.addAtTag("warning", "unknown-signature", message, tag.tag);
   }
 
-  // What gives back a function, as one that takes its arguments later, is for code alone.
+  // A signature that returns a function, to take its arguments later, is only for code.
   const isCurried = (signature: ts.Signature): boolean => isFunction(signature.getReturnType());
-  const called = signatures.flatMap((signature, index) => (isCurried(signature) ? [] : [index]));
-  const indexes = called.length > 0 ? called : signatures.map((_, index) => index);
-  if (indexes.length === 1) return only(candidate, indexes);
+  const callable = signatures.flatMap((signature, index) => (isCurried(signature) ? [] : [index]));
+  const indexes = callable.length > 0 ? callable : signatures.map((_, index) => index);
+  if (indexes.length === 1) return withSignatures(candidate, indexes);
   const outcomes = indexes.map((index) => readOne(candidate, index, program));
   const shapes = outcomes.flatMap((outcome) => ("shape" in outcome ? [outcome.shape] : []));
-  if (shapes.length === 0) return only(candidate, [0]);
+  if (shapes.length === 0) return withSignatures(candidate, [0]);
   const merged = mergeAll(shapes, candidate, program.checker);
   const best = mostGeneral(merged);
-  // The host's context comes after what is given, in each of them.
-  const one = only(candidate, best.signatures, best.described);
-  const context = best.context ? parametersOf(one, program.checker).slice(-1) : [];
+  // In each of them, the host's context comes after the arguments.
+  const one = withSignatures(candidate, best.signatures, best.described);
+  const context = best.context ? listParameters(one, program.checker).slice(-1) : [];
   const parameters = [...best.positions.map(({ parameter }) => parameter), ...context];
   const settled = { ...one, parameters };
   warn(settled, merged, outcomes, program.checker, reporter);
   return settled;
 }
 
-/** True when the function's own type leads nowhere, or two `export *` name it, so that there is nothing to read. */
+/** True if the function's own type cannot be resolved, or two `export *` provide it; reports the problem. */
 function isUnreadable({ name, missing, clashing, nameNode }: Candidate, reporter: Reporter): boolean {
   if (clashing.length > 0) {
     const files = clashing.map((file) => `"./${file}"`).join(" and ");
-    const remedy = `write export { ${name} } from … for the one that you mean`;
+    const hint = `write export { ${name} } from … for the one that you mean`;
     reporter.add(
       "error",
       "clashing-exports",
-      `${files} export different functions of this name, so the module exports neither; ${remedy}`,
+      `${files} export different functions of this name, so the module exports neither; ${hint}`,
       nameNode,
     );
     return true;
   }
   if (!missing) return false;
   const detail = missing.module === undefined ? reporter.diagnosticWithin(missing.complaint) : undefined;
-  reporter.add("error", "unresolved-type", `${sayUnresolved(missing)}${detail ? `: ${detail}` : ""}`, missing.node);
+  reporter.add("error", "unresolved-type", `${explainUnresolved(missing)}${detail ? `: ${detail}` : ""}`, missing.node);
   return true;
 }
 
-/**
- * `@signature 2` in the function's comment, or `@signature` alone in the comment of the one that is meant. Other tools
- * have a tag of this name, too, with a call as its text.
- */
-function chosenBy({ doc, signatures, implementation }: Candidate): { number: number; tag: DocTag } | undefined {
-  const docs = signatures.map(({ declaration }) => declaration && docOf(declaration));
-  const own = docs.findIndex((each) => each && tagOf(each, "signature")?.text === "");
-  if (own >= 0) return { number: own + 1, tag: tagOf(docs[own]!, "signature")! };
-  const tag = [doc, implementation && docOf(implementation), ...docs]
-    .flatMap((each) => each?.tags ?? [])
+/** `@signature 2` in the function's comment, or `@signature` without a number in the comment of the chosen one. */
+function findChosen({ doc, signatures, implementation }: Candidate): { number: number; tag: DocTag } | undefined {
+  const docs = signatures.map(({ declaration }) => declaration && readDoc(declaration));
+  const own = docs.findIndex((candidateDoc) => candidateDoc && findTag(candidateDoc, "signature")?.text === "");
+  if (own >= 0) return { number: own + 1, tag: findTag(docs[own]!, "signature")! };
+  const tag = [doc, implementation && readDoc(implementation), ...docs]
+    .flatMap((candidateDoc) => candidateDoc?.tags ?? [])
     .find(({ name, text }) => name === "signature" && /^\d+$/.test(text));
   return tag && { number: Number(tag.text), tag };
 }
 
-/** The function with some of its signatures: the comment of one describes it, its results are those of all of them. */
-function only(candidate: Candidate, indexes: readonly number[], described = indexes[0]!): Candidate {
+/** The function with some of its signatures: one provides the comment, and its results are those of all of them. */
+function withSignatures(candidate: Candidate, indexes: readonly number[], described = indexes[0]!): Candidate {
   const signatures = indexes.map((index) => candidate.signatures[index]!);
   const signature = candidate.signatures[described]!;
-  const docs = [...new Set([signature, ...signatures])].map(({ declaration }) => declaration && docOf(declaration));
+  const docs = [...new Set([signature, ...signatures])].map(({ declaration }) => declaration && readDoc(declaration));
   const own = docs.filter((doc) => doc !== undefined);
-  const whole = docOfWhole(candidate);
-  // The comment of another name of a function goes before the function's own.
+  const whole = functionDoc(candidate);
+  // The comment of an alias takes precedence over the function's own.
   const isAlias = whole === candidate.doc && signature.declaration?.kind !== ts.SyntaxKind.CallSignature;
-  const doc = docOfAll(isAlias ? [whole, ...own] : [...own, whole]);
-  const paramNodes = new Map([whole, ...own.slice(0, 1)].flatMap((each) => Array.from(each.paramNodes)));
+  const doc = mergeDocs(isAlias ? [whole, ...own] : [...own, whole]);
+  const paramNodes = new Map([whole, ...own.slice(0, 1)].flatMap((ownDoc) => Array.from(ownDoc.paramNodes)));
   return { ...candidate, signature, signatures, doc: { ...doc, paramNodes } };
 }
 
-/** The comment on the whole function. The comment of a signature counts only with its tags about the function. */
-function docOfWhole({ doc, signatures, implementation }: Candidate): Doc {
+/** The comment of the whole function. The comment of a signature counts only with its tags about the function. */
+function functionDoc({ doc, signatures, implementation }: Candidate): Doc {
   const { comment } = doc;
-  const isOfSignature = signatures.some(({ declaration }) => declaration && docOf(declaration).comment === comment);
+  const isOfSignature = signatures.some(({ declaration }) => declaration && readDoc(declaration).comment === comment);
   if (!isOfSignature) return doc;
-  const whole = implementation ? docOf(implementation) : noDoc;
+  const whole = implementation ? readDoc(implementation) : noDoc;
   const tags = doc.tags.filter((tag) => !isReadAt("argument", tag.name) && !isReadAt("signature", tag.name));
   return { ...whole, tags: [...whole.tags, ...tags] };
 }
 
-/** Joins comments; what an earlier one says goes before what a later one says. */
-function docOfAll(all: readonly Doc[]): Omit<Doc, "paramNodes"> {
-  const first = (text: (doc: Doc) => string) => all.map(text).find(Boolean) ?? "";
+/** Merges comments; earlier ones take precedence over later ones. */
+function mergeDocs(all: readonly Doc[]): Omit<Doc, "paramNodes"> {
+  const firstText = (text: (doc: Doc) => string) => all.map(text).find(Boolean) ?? "";
   return {
-    description: first((each) => each.description),
-    returns: first((each) => each.returns),
+    description: firstText((each) => each.description),
+    returns: firstText((each) => each.returns),
     tags: [...new Map(all.flatMap(({ tags }) => tags).map((tag) => [tag.node, tag])).values()],
     params: new Map(all.toReversed().flatMap(({ params }) => Array.from(params))),
     paramNames: all.map(({ paramNames }) => paramNames).find(({ length }) => length > 0) ?? [],
@@ -138,10 +134,10 @@ function docOfAll(all: readonly Doc[]): Omit<Doc, "paramNodes"> {
 type Outcome = { readonly shape: Shape } | { readonly index: number; readonly fault: string };
 
 function readOne(candidate: Candidate, index: number, program: DefinitionProgram): Outcome {
-  const one = only(candidate, [index]);
+  const one = withSignatures(candidate, [index]);
   const reporter = new Reporter(candidate, program);
   const reading = { program, reporter, budget: new Budget() };
-  const { parameters, context } = takenParameters(one, reading);
+  const { parameters, context } = callerParameters(one, reading);
   const { schema, style } = readInput(one, reading);
   const fault = reporter.problems.find(({ severity }) => severity === "error");
   if (fault) return { index, fault: fault.message.slice(candidate.name.length + 2) };
@@ -152,7 +148,7 @@ function readOne(candidate: Candidate, index: number, program: DefinitionProgram
     const own = isWhole ? schema : properties[parameter.name];
     return { parameter, schema: own, isOptional: !isWhole && !required.includes(parameter.name) };
   });
-  const { isStreaming } = resultOf(one, program);
+  const { isStreaming } = resolveResult(one, program);
   return { shape: { positions, context, isStreaming, signatures: [index], described: index } };
 }
 
@@ -164,14 +160,14 @@ function mergeAll(shapes: readonly Shape[], candidate: Candidate, checker: ts.Ty
       if (!both) continue;
       merged[Math.min(left, right)] = both;
       merged.splice(Math.max(left, right), 1);
-      // What is merged may take in what it did not before.
+      // The merged shape may cover shapes that its parts did not.
       return mergeAll(merged, candidate, checker);
     }
   }
   return merged;
 }
 
-/** One shape that takes what either takes, and nothing else; undefined where there is none. */
+/** One shape that accepts exactly what either accepts; undefined if there is none. */
 function merge(left: Shape, right: Shape, candidate: Candidate, checker: ts.TypeChecker): Shape | undefined {
   if (left.context !== right.context || left.isStreaming !== right.isStreaming) return undefined;
   if (left.context && left.positions.length !== right.positions.length) return undefined;
@@ -191,12 +187,12 @@ function merge(left: Shape, right: Shape, candidate: Candidate, checker: ts.Type
   );
   const [at] = different;
   if (at === undefined || different.length > 1) return undefined;
-  const position = either(left.positions[at]!, right.positions[at]!, at, candidate, checker);
+  const position = mergePositions(left.positions[at]!, right.positions[at]!, at, candidate, checker);
   return position && { ...left, positions: left.positions.with(at, position), signatures, described };
 }
 
-/** A position that takes what either takes. */
-function either(
+/** A position that accepts what either accepts. */
+function mergePositions(
   left: Position,
   right: Position,
   at: number,
@@ -209,29 +205,29 @@ function either(
   const isPlain = !one.isRest && !other.isRest && !one.pattern && !other.pattern;
   if (name === undefined || !isPlain || !left.schema || !right.schema) return undefined;
   const isOptional = left.isOptional || right.isOptional;
-  const type = unionOf(checker, [one.type, other.type]);
-  const schema = { anyOf: [...alternativesOf(left.schema), ...alternativesOf(right.schema)] };
+  const type = createUnion(checker, [one.type, other.type]);
+  const schema = { anyOf: [...listAlternatives(left.schema), ...listAlternatives(right.schema)] };
   return { parameter: { ...one, name, type, node: undefined, isOptional }, schema, isOptional };
 }
 
-/** True if this takes everything that the other takes, by position. */
+/** True if `shape` accepts everything that `other` accepts, by position. */
 function covers(shape: Shape, other: Shape): boolean {
   const hasRest = shape.positions.at(-1)?.parameter.isRest === true;
   const length = hasRest ? Math.max(shape.positions.length, other.positions.length) : shape.positions.length;
   if (length < other.positions.length) return false;
   return Array.from({ length }).every((_, index) => {
     const position = shape.positions[index] ?? shape.positions.at(-1)!;
-    const given = other.positions[index];
-    if (!given) return position.isOptional || position.parameter.isRest;
+    const counterpart = other.positions[index];
+    if (!counterpart) return position.isOptional || position.parameter.isRest;
     const { isRest } = position.parameter;
-    if (isRest && !given.parameter.isRest) return takes(itemsOf(position.schema), given.schema);
-    if (given.isOptional && !position.isOptional) return false;
-    return given.parameter.isRest === isRest && takes(position.schema, given.schema);
+    if (isRest && !counterpart.parameter.isRest) return accepts(listItems(position.schema), counterpart.schema);
+    if (counterpart.isOptional && !position.isOptional) return false;
+    return counterpart.parameter.isRest === isRest && accepts(position.schema, counterpart.schema);
   });
 }
 
-/** The element of a list of any length; undefined where elements differ by place. */
-function itemsOf(schema: JsonSchema | undefined): JsonSchema | undefined {
+/** The element of a list of any length; undefined if elements differ by position. */
+function listItems(schema: JsonSchema | undefined): JsonSchema | undefined {
   const { items, prefixItems } = schema ?? {};
   return prefixItems === undefined && isObject(items) ? items : undefined;
 }
@@ -239,36 +235,38 @@ function itemsOf(schema: JsonSchema | undefined): JsonSchema | undefined {
 function isSame(left: Position, right: Position): boolean {
   if (left.isOptional !== right.isOptional || left.parameter.isRest !== right.parameter.isRest) return false;
   return (
-    left.parameter.name === right.parameter.name && takes(left.schema, right.schema) && takes(right.schema, left.schema)
+    left.parameter.name === right.parameter.name &&
+    accepts(left.schema, right.schema) &&
+    accepts(right.schema, left.schema)
   );
 }
 
-function takes(schema: JsonSchema | undefined, given: JsonSchema | undefined): boolean {
-  if (!schema || !given) return schema === given;
-  const known = alternativesOf(schema);
-  const plain = new Set(known.map((each) => JSON.stringify(each)));
-  return alternativesOf(given).every((each) => {
-    const isOfPlainType = "const" in each && plain.has(JSON.stringify({ type: each["type"] }));
+function accepts(schema: JsonSchema | undefined, other: JsonSchema | undefined): boolean {
+  if (!schema || !other) return schema === other;
+  const alternatives = listAlternatives(schema);
+  const plain = new Set(alternatives.map((alternative) => JSON.stringify(alternative)));
+  return listAlternatives(other).every((alternative) => {
+    const isOfPlainType = "const" in alternative && plain.has(JSON.stringify({ type: alternative["type"] }));
     // References are to definitions of their own schema.
-    const text = JSON.stringify(each);
+    const text = JSON.stringify(alternative);
     return plain.has("{}") || isOfPlainType || (plain.has(text) && !text.includes('"$ref"'));
   });
 }
 
 const annotations = new Set(["description", "title", "default", "examples", "deprecated", "x-mcp-header"]);
 
-/** The schemas of which a value has to fit one, without what is said about them. */
-function alternativesOf(schema: JsonSchema): JsonSchema[] {
-  const said = Object.entries(schema).filter(([keyword]) => !annotations.has(keyword));
-  const { anyOf, enum: values, type, ...rest }: JsonSchema = Object.fromEntries(said);
-  if (Array.isArray(anyOf)) return (anyOf as JsonSchema[]).flatMap(alternativesOf);
+/** The schemas of which a value must match one, without annotations. */
+function listAlternatives(schema: JsonSchema): JsonSchema[] {
+  const keywords = Object.entries(schema).filter(([keyword]) => !annotations.has(keyword));
+  const { anyOf, enum: values, type, ...rest }: JsonSchema = Object.fromEntries(keywords);
+  if (Array.isArray(anyOf)) return (anyOf as JsonSchema[]).flatMap(listAlternatives);
   if (Array.isArray(values))
     return values.map((value) => ({ type: value === null ? "null" : typeof value, const: value as unknown }));
-  if (Array.isArray(type) && Object.keys(rest).length === 0) return type.map((each) => ({ type: each as unknown }));
+  if (Array.isArray(type) && Object.keys(rest).length === 0) return type.map((one) => ({ type: one as unknown }));
   return [type === undefined ? rest : { type, ...rest }];
 }
 
-/** The one that can be given the most; of equal ones the last, as authors put the most general signature there. */
+/** The shape that accepts the most arguments; of equal ones the last, which authors write last for this reason. */
 function mostGeneral(shapes: readonly Shape[]): Shape {
   const needed = ({ positions }: Shape) => positions.filter(({ isOptional }) => !isOptional).length;
   return shapes.reduce((best, shape) => {
@@ -292,9 +290,9 @@ function warn(
     ? `number ${listNumbers(signatures)} is offered: ${checker.signatureToString(settled.signature)}`
     : `numbers ${listNumbers(signatures)} are offered together`;
   const [first] = faults;
-  const left = first ? `; ${listNumbers(faults.map(({ index }) => index))} cannot be: ${first.fault}` : "";
+  const failures = first ? `; ${listNumbers(faults.map(({ index }) => index))} cannot be offered: ${first.fault}` : "";
   const others = merged.length > 1 ? "; no single schema covers them all; @signature <number> chooses another" : "";
-  const message = `of its ${outcomes.length} signatures ${offered}${others}${left}`;
+  const message = `of its ${outcomes.length} signatures ${offered}${others}${failures}`;
   reporter.add("warning", "overloaded", message, settled.nameNode);
 }
 

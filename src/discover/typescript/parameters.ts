@@ -1,24 +1,21 @@
 import ts from "#typescript";
-import type { Candidate, Parameter, Reading } from "./candidate.ts";
+import type { Candidate, Parameter, ReadContext } from "./candidate.ts";
 import type { DefinitionProgram } from "./program.ts";
-import { elementsOfTuple, knownList } from "./types/array.ts";
-import { isFunction, isObjectLike, isUnresolved, membersOf } from "./types/kinds.ts";
+import { expandTuple, resolveList } from "./types/array.ts";
+import { isFunction, isObjectLike, isUnresolved, unionMembers } from "./types/kinds.ts";
 
-/** The parameters that callers fill in, and whether the host's context comes after them. */
-interface Taken {
+/** The parameters that callers provide, and whether the host's context follows them. */
+interface CallerParameters {
   readonly parameters: readonly Parameter[];
   readonly context: boolean;
 }
 
-/**
- * Tells the host's context from the arguments: by its type, which is one of "berth", or by the name `context` where
- * nothing is said of the type. Reports a context that stands in the wrong place, and an argument that looks like one.
- */
-export function takenParameters(
+/** Separates the host's context, by its type or by the name `context`, from the arguments. Reports a misplaced one. */
+export function callerParameters(
   candidate: Candidate,
-  { program, reporter }: Pick<Reading, "program" | "reporter">,
-): Taken {
-  const all = parametersOf(candidate, program.checker);
+  { program, reporter }: Pick<ReadContext, "program" | "reporter">,
+): CallerParameters {
+  const all = listParameters(candidate, program.checker);
   const last = all.at(-1);
   const context = last !== undefined && isHostContext(last, program);
   const parameters: Parameter[] = [];
@@ -26,19 +23,20 @@ export function takenParameters(
   const receiver = thisParameter && program.checker.getTypeOfSymbol(thisParameter);
   if (receiver && !program.checker.isTypeAssignableTo(program.checker.getUndefinedType(), receiver)) {
     const node = thisParameter.valueDeclaration ?? candidate.nameNode;
-    const message = "callers cannot give this: take it as a parameter with another name, or do not export the function";
+    const message =
+      "callers cannot provide this: take it as a parameter with another name, or do not export the function";
     reporter.add("error", "this-parameter", message, node);
   }
   for (const parameter of all) {
     const node = parameter.declaration ?? candidate.nameNode;
-    const found = parameter.isRest ? undefined : hostContextIn(parameter.type, program);
-    if (found && found.missing.length > 0) {
-      const names = found.missing.map((name) => `"${name}"`).join(", ");
+    const hostContext = parameter.isRest ? undefined : findHostContext(parameter.type, program);
+    if (hostContext && hostContext.missing.length > 0) {
+      const names = hostContext.missing.map((name) => `"${name}"`).join(", ");
       const message = `the host's context has no ${names}; use ToolContext of "berth" unchanged (at ${parameter.name})`;
       reporter.add("error", "context-extended", message, node);
     }
     if (parameter === last && context) continue;
-    if (found || isMissingContext(parameter)) {
+    if (hostContext || isMissingContext(parameter)) {
       const message = `the host's context comes after all arguments: make ${parameter.name} the last parameter`;
       reporter.add("error", "context-not-last", message, node);
       continue;
@@ -58,21 +56,18 @@ export function takenParameters(
 
 export function isHostContext(parameter: Parameter, program: DefinitionProgram): boolean {
   if (parameter.isRest) return false;
-  if (hostContextIn(parameter.type, program) || isMissingContext(parameter)) return true;
-  const saysNothing = parameter.type.flags & (ts.TypeFlags.Any | ts.TypeFlags.Unknown) && !isUnresolved(parameter.type);
-  return CONTEXT_NAMES.test(parameter.name) && Boolean(saysNothing) && !parameter.initializer;
+  if (findHostContext(parameter.type, program) || isMissingContext(parameter)) return true;
+  const isUntyped = parameter.type.flags & (ts.TypeFlags.Any | ts.TypeFlags.Unknown) && !isUnresolved(parameter.type);
+  return CONTEXT_NAMES.test(parameter.name) && Boolean(isUntyped) && !parameter.initializer;
 }
 
 const CONTEXT_NAMES = /^_?(?:context|ctx)$/;
 
-/** Their names in "berth". */
+/** Names of context types in "berth". */
 const contextNames = new Set(["ToolContext", "TransformContext"]);
 
-/**
- * Members of a type that the host's context does not have; undefined when it shares none with the context.
- * `Pick<ToolContext, "signal">` and `ToolContext & { … }` are seen through by where their members were declared.
- */
-function hostContextIn(type: ts.Type, program: DefinitionProgram): { missing: readonly string[] } | undefined {
+/** The members of a type that the host's context lacks; undefined if it shares none with the context. */
+function findHostContext(type: ts.Type, program: DefinitionProgram): { missing: readonly string[] } | undefined {
   const { checker } = program;
   const present = checker.getNonNullableType(type);
   const bound =
@@ -92,17 +87,17 @@ function isOfHost(member: ts.Symbol, { isLibrary }: DefinitionProgram): boolean 
   );
 }
 
-/** `ToolContext` of a module that is not there: nothing else can be meant. */
+/** `ToolContext` from a module that does not exist: nothing else can be meant. */
 function isMissingContext({ node, type, isRest }: Parameter): boolean {
   return !isRest && node !== undefined && isUnresolved(type) && writtenName(node) === "ToolContext";
 }
 
-/** An object called like the context, or of a type that is. A text or a list of that name is plainly an argument. */
+/** An object with the name or the type name of a context. A string or a list of that name is clearly an argument. */
 function looksLikeContext({ name, node, type, isRest }: Parameter, program: DefinitionProgram): boolean {
   if (isRest || isUnresolved(type)) return false;
   const { checker } = program;
-  const members = membersOf(checker.getNonNullableType(type));
-  if (members.some((member) => hostContextIn(member, program))) return true;
+  const members = unionMembers(checker.getNonNullableType(type));
+  if (members.some((member) => findHostContext(member, program))) return true;
   const isPlain = members.every(
     (member) =>
       !(isObjectLike(member) || member.flags & (ts.TypeFlags.Any | ts.TypeFlags.Unknown)) ||
@@ -111,7 +106,7 @@ function looksLikeContext({ name, node, type, isRest }: Parameter, program: Defi
   );
   if (isPlain) return false;
   const names = [type.aliasSymbol?.name, type.symbol?.name, node && writtenName(node)];
-  return name === "context" || names.some((each) => each?.endsWith("Context"));
+  return name === "context" || names.some((typeName) => typeName?.endsWith("Context"));
 }
 
 function writtenName(node: ts.TypeNode): string | undefined {
@@ -121,21 +116,18 @@ function writtenName(node: ts.TypeNode): string | undefined {
   return ts.isImportTypeNode(node) && node.qualifier ? node.qualifier.getText().split(".").at(-1) : undefined;
 }
 
-/**
- * The parameters of a function, with labelled rest tuples written out: `(...args: [a: string, b?: number])` has the
- * parameters `a` and `b`.
- */
-export function parametersOf(candidate: Candidate, checker: ts.TypeChecker): readonly Parameter[] {
+/** The parameters of a function, with labeled rest tuples expanded: `(...args: [a: string])` has `a`. */
+export function listParameters(candidate: Candidate, checker: ts.TypeChecker): readonly Parameter[] {
   if (candidate.parameters) return candidate.parameters;
   const { signature, implementation, doc } = candidate;
   const location = implementation ?? candidate.nameNode;
-  const drafts = signature.getParameters().flatMap((symbol) => draftsOf(symbol, location, checker));
+  const drafts = signature.getParameters().flatMap((symbol) => createDrafts(symbol, location, checker));
 
-  const taken = new Set<string>();
-  const uniqueName = (wanted: string, others: ReadonlySet<string | undefined> = taken) => {
-    let name = wanted;
-    for (let count = 2; taken.has(name) || others.has(name); count += 1) name = `${wanted}${count}`;
-    taken.add(name);
+  const usedNames = new Set<string>();
+  const uniqueName = (base: string, others: ReadonlySet<string | undefined> = usedNames) => {
+    let name = base;
+    for (let count = 2; usedNames.has(name) || others.has(name); count += 1) name = `${base}${count}`;
+    usedNames.add(name);
     return name;
   };
   const ownParameters = implementation?.parameters.filter((parameter) => !isThis(parameter)) ?? [];
@@ -145,21 +137,24 @@ export function parametersOf(candidate: Candidate, checker: ts.TypeChecker): rea
     const own = ownParameters[index];
     return isSame(draft, own) && ts.isObjectBindingPattern(own.name) ? own.name : draft.pattern;
   };
-  /** Such as `far` of `{ far }`, unless it stands in `@param far.speed` and `speed` is a property, too. */
+  /** True for names such as `far` in `{ far }`, unless `@param far.speed` describes a property `speed`. */
   const isProperty = (name: string, { type }: Draft): boolean => {
     const inner = [...doc.params.keys()].filter((other) => other.startsWith(`${name}.`));
     const isWhole = inner.some((other) => type.getProperty(other.split(".")[1] ?? "") !== undefined);
     return (
       !isWhole &&
       drafts.length > 1 &&
-      drafts.some((draft, index) => takes({ type: draft.type, pattern: patternAt(draft, index) }, name, checker))
+      drafts.some((draft, index) =>
+        bindsProperty({ type: draft.type, pattern: patternAt(draft, index) }, name, checker),
+      )
     );
   };
-  /** A comment may leave out a parameter that has no name, and go on with the next or with what it is taken apart into. */
-  const spokenName = (draft: Draft, index: number): string | undefined => {
-    const spoken = doc.paramNames[index];
-    const isOther = spoken !== undefined && (drafts.some(({ name }) => name === spoken) || isProperty(spoken, draft));
-    return isOther ? undefined : spoken;
+  /** A comment may omit a parameter without a name, and continue with the next one or with its properties. */
+  const documentedName = (draft: Draft, index: number): string | undefined => {
+    const documented = doc.paramNames[index];
+    const isOther =
+      documented !== undefined && (drafts.some(({ name }) => name === documented) || isProperty(documented, draft));
+    return isOther ? undefined : documented;
   };
   const writtenNames = drafts.map(({ name }, index) => {
     const own = ownParameters[index];
@@ -170,10 +165,10 @@ export function parametersOf(candidate: Candidate, checker: ts.TypeChecker): rea
     const own = ownParameters[index];
     const same = isSame(draft, own) ? own : undefined;
     const name = writtenNames[index];
-    const madeUp = (): string => spokenName(draft, index) ?? (drafts.length === 1 ? "args" : "options");
-    const type = same ? typeOf(draft, same, checker) : draft.type;
+    const fallbackName = (): string => documentedName(draft, index) ?? (drafts.length === 1 ? "args" : "options");
+    const type = same ? parameterType(draft, same, checker) : draft.type;
     return {
-      name: name === undefined ? uniqueName(madeUp(), written) : uniqueName(name),
+      name: name === undefined ? uniqueName(fallbackName(), written) : uniqueName(name),
       type,
       node: draft.node,
       declaration: same ?? draft.declaration,
@@ -186,8 +181,8 @@ export function parametersOf(candidate: Candidate, checker: ts.TypeChecker): rea
   return drafts.map(finish);
 }
 
-/** True where a parameter is taken apart, and the name is that of a property of it or of a variable for one. */
-export function takes(
+/** True if a parameter is destructured and the name is that of one of its properties or variables. */
+export function bindsProperty(
   { type, pattern }: Pick<Parameter, "type" | "pattern">,
   name: string,
   checker: ts.TypeChecker,
@@ -199,16 +194,16 @@ export function takes(
 
 type Draft = Omit<Parameter, "name"> & { readonly name?: string | undefined };
 
-function draftsOf(symbol: ts.Symbol, location: ts.Node, checker: ts.TypeChecker): Draft[] {
+function createDrafts(symbol: ts.Symbol, location: ts.Node, checker: ts.TypeChecker): Draft[] {
   const declared = symbol.valueDeclaration;
   const declaration = declared && ts.isParameter(declared) ? declared : undefined;
   const type = checker.getTypeOfSymbolAtLocation(symbol, declared ?? location);
   const isRest = Boolean(declaration?.dotDotDotToken) || isRestSymbol(symbol);
   if (isRest) {
-    const list = knownList(type, checker);
+    const list = resolveList(type, checker);
     const pattern = declaration && ts.isArrayBindingPattern(declaration.name) ? declaration.name : undefined;
     if (list && checker.isTupleType(list))
-      return elementsOf(list as ts.TupleTypeReference, pattern ?? symbol.name, checker);
+      return createTupleDrafts(list as ts.TupleTypeReference, pattern ?? symbol.name, checker);
   }
   const name = declaration && !ts.isIdentifier(declaration.name) ? undefined : symbol.name;
   return [
@@ -220,7 +215,7 @@ function draftsOf(symbol: ts.Symbol, location: ts.Node, checker: ts.TypeChecker)
       initializer: declaration?.initializer,
       pattern: declaration && !ts.isIdentifier(declaration.name) ? declaration.name : undefined,
       isOptional:
-        (isRest && membersOf(type).every((list) => !checker.isTupleType(list))) ||
+        (isRest && unionMembers(type).every((list) => !checker.isTupleType(list))) ||
         isOptional(declared) ||
         Boolean(symbol.flags & ts.SymbolFlags.Optional),
       isRest,
@@ -228,23 +223,24 @@ function draftsOf(symbol: ts.Symbol, location: ts.Node, checker: ts.TypeChecker)
   ];
 }
 
-/** `named`: the rest parameter's name, or the names that it is taken apart into. */
-function elementsOf(
+/** `binding` is the rest parameter's name, or the pattern that destructures it. */
+function createTupleDrafts(
   tuple: ts.TupleTypeReference,
-  named: string | ts.ArrayBindingPattern,
+  binding: string | ts.ArrayBindingPattern,
   checker: ts.TypeChecker,
 ): Draft[] {
   const { labeledElementDeclarations } = tuple.target;
   const isSpread = (index: number) => Boolean((tuple.target.elementFlags[index] ?? 0) & ts.ElementFlags.Variadic);
-  return elementsOfTuple(tuple, checker).map(({ type, isOptional, isRest, index: written }, index) => {
+  return expandTuple(tuple, checker).map(({ type, isOptional, isRest, index: written }, index) => {
     const label = isSpread(written) && !isRest ? undefined : labeledElementDeclarations?.[written];
-    const taken = typeof named === "string" ? undefined : named.elements[index];
-    const takenName = taken && ts.isBindingElement(taken) && ts.isIdentifier(taken.name) ? taken.name.text : undefined;
-    const labelName = label && ts.isIdentifier(label.name) ? label.name.text : takenName;
-    const prefix = typeof named === "string" ? named : "args";
+    const element = typeof binding === "string" ? undefined : binding.elements[index];
+    const elementName =
+      element && ts.isBindingElement(element) && ts.isIdentifier(element.name) ? element.name.text : undefined;
+    const labelName = label && ts.isIdentifier(label.name) ? label.name.text : elementName;
+    const prefix = typeof binding === "string" ? binding : "args";
     return {
       name: labelName ?? (label ? undefined : `${prefix}_${index}`),
-      type: isRest ? arrayOf(type, checker) : type,
+      type: isRest ? createArrayType(type, checker) : type,
       node: isRest ? undefined : label?.type,
       declaration: label,
       initializer: label && ts.isParameter(label) ? label.initializer : undefined,
@@ -255,12 +251,12 @@ function elementsOf(
   });
 }
 
-export function arrayOf(type: ts.Type, checker: ts.TypeChecker): ts.Type {
+export function createArrayType(type: ts.Type, checker: ts.TypeChecker): ts.Type {
   return (checker as unknown as { createArrayType(element: ts.Type): ts.Type }).createArrayType(type);
 }
 
-/** A parameter with a default inside a generic wrapper is `unknown` to the checker; its default knows better. */
-function typeOf({ type }: Draft, own: ts.ParameterDeclaration, checker: ts.TypeChecker): ts.Type {
+/** In a generic wrapper, the checker types a parameter with a default as `unknown`; its default is more precise. */
+function parameterType({ type }: Draft, own: ts.ParameterDeclaration, checker: ts.TypeChecker): ts.Type {
   const isKnown = !(type.flags & (ts.TypeFlags.Any | ts.TypeFlags.Unknown)) || own.type;
   if (isKnown || !own.initializer) return type;
   return checker.getBaseTypeOfLiteralType(checker.getTypeAtLocation(own.initializer));
@@ -278,7 +274,7 @@ function isOptional(declared: ts.Node | undefined): boolean {
   return ts.isNamedTupleMember(declared) && declared.questionToken !== undefined;
 }
 
-/** True for a parameter of any type that its function does not read: its name begins with `_`, or is not used. */
+/** True for an untyped parameter that its function does not read: its name begins with `_`, or it is unused. */
 function isIgnored(type: ts.Type, declared: ts.Node | undefined): boolean {
   const takesAnything = type.flags & (ts.TypeFlags.Any | ts.TypeFlags.Unknown) && !isUnresolved(type);
   if (!takesAnything || !declared || !ts.isParameter(declared) || !ts.isIdentifier(declared.name)) return false;

@@ -6,13 +6,13 @@ import { packageRoot } from "../../config.ts";
 import { NODE_TYPES, packageName } from "../../packages/package-name.ts";
 import type { DefinitionSource } from "../discovery.ts";
 import { type PathAliases, readPathAliases } from "../files/path-aliases.ts";
-import { declarationsOf, isAsset, isDeclarations, isRelative, loaderOf } from "../files/resolve.ts";
+import { declarationFile, isAsset, isDeclarations, isRelative, selectLoader } from "../files/resolve.ts";
 import type { PackageFiles } from "../packages/package-files.ts";
 import { DeclarationCounter } from "./declaration-counter.ts";
 
 /**
- * A definition as a TypeScript program that sees its own files, the packages that it reaches, the ES2022 library and
- * Berth's ambient types, and nothing else: no disk. Library files are parsed once per process.
+ * A definition as a TypeScript program that sees only its own files, the packages that it reaches, the ES2022 library
+ * and Berth's ambient types, and nothing on disk. Library files are parsed once per process.
  */
 export interface DefinitionProgram {
   readonly program: ts.Program;
@@ -22,11 +22,11 @@ export interface DefinitionProgram {
   readonly own: readonly ts.SourceFile[];
   /** True if the definition has a file of this name, in the program or not. */
   readonly has: (name: string) => boolean;
-  /** The name that a file of the program has in the definition. */
-  readonly nameOf: (file: ts.SourceFile) => string;
+  /** The name of a file in the definition. */
+  readonly relativeName: (file: ts.SourceFile) => string;
   /** True if a file belongs to the language or to the host, not to the definition or its packages. */
   readonly isLibrary: (file: ts.SourceFile) => boolean;
-  readonly isOfPackage: (file: ts.SourceFile) => boolean;
+  readonly isPackageFile: (file: ts.SourceFile) => boolean;
   /** True for an import of an own file, by a path or an alias, that may be missing. */
   readonly isOwnImport: (specifier: string) => boolean;
   /** True if the package of an import was added. */
@@ -54,7 +54,7 @@ const options: ts.CompilerOptions & { stableTypeOrdering: boolean } = {
   allowJs: true,
   resolveJsonModule: true,
   skipLibCheck: true,
-  // Union members then come in an order that does not depend on what was checked before.
+  // Makes the order of union members independent of what was checked before.
   stableTypeOrdering: true,
 };
 
@@ -70,12 +70,12 @@ export function openProgram(source: DefinitionSource, packages?: PackageFiles): 
   const aliases = readPathAliases(source.files);
   const isAdded = (specifier: string) => packages?.hasFolder(packagesRoot + packageName(specifier)) ?? false;
   const program = ts.createProgram({
-    // Declarations that nothing imports are for everything.
+    // Declarations that nothing imports apply to all files.
     rootNames: [ambientName, ...[...own.keys()].filter(isDeclarations), entryName],
     // Reuses the resolved imports of the packages' own files.
     ...(last && last.packages === packages && { oldProgram: last.program }),
     options: packages?.hasFolder(`${packagesRoot}${NODE_TYPES}`) ? { ...options, types: ["node"] } : options,
-    host: hostFor(own, aliases, packages),
+    host: createHost(own, aliases, packages),
   });
   last = packages && { packages, program };
   const entry = program.getSourceFile(entryName);
@@ -86,28 +86,28 @@ export function openProgram(source: DefinitionSource, packages?: PackageFiles): 
     entry,
     own: [entry, ...program.getSourceFiles().filter((file) => file !== entry && file.fileName.startsWith(ownRoot))],
     has: (name) => own.has(ownRoot + name),
-    nameOf,
-    isLibrary: ({ fileName }) => !fileName.startsWith(ownRoot) && !isOfPackage(fileName),
-    isOfPackage: ({ fileName }) => isOfPackage(fileName),
+    relativeName,
+    isLibrary: ({ fileName }) => !fileName.startsWith(ownRoot) && !isPackageFile(fileName),
+    isPackageFile: ({ fileName }) => isPackageFile(fileName),
     isOwnImport(specifier) {
-      const found = aliases.resolve(source.entry, specifier, (path) => own.has(ownRoot + path));
-      if (isRelative(specifier) || found.kind === "file") return true;
-      return (found.kind === "outside" || found.tried.length > 0) && !isAdded(specifier);
+      const target = aliases.resolve(source.entry, specifier, (path) => own.has(ownRoot + path));
+      if (isRelative(specifier) || target.kind === "file") return true;
+      return (target.kind === "outside" || target.tried.length > 0) && !isAdded(specifier);
     },
     isAdded,
   };
 }
 
-export function nameOf({ fileName }: ts.SourceFile): string {
+export function relativeName({ fileName }: ts.SourceFile): string {
   return fileName.slice(fileName.startsWith(ownRoot) ? ownRoot.length : 0);
 }
 
-/** Node's own types describe the host as the ambient types do. */
-function isOfPackage(fileName: string): boolean {
+/** The types of Node.js describe the host, as the ambient types do. */
+function isPackageFile(fileName: string): boolean {
   return fileName.startsWith(packagesRoot) && !/\/node_modules\/(?:@types\/node|undici-types)\//.test(fileName);
 }
 
-function hostFor(
+function createHost(
   own: ReadonlyMap<string, string>,
   aliases: PathAliases,
   packages: PackageFiles | undefined,
@@ -118,7 +118,7 @@ function hostFor(
   const readFile = (name: string) => own.get(name) ?? packages?.text(name);
   const counter = new DeclarationCounter();
   const newCache = () => ts.createModuleResolutionCache("/", (name) => name, options);
-  const caches = { own: newCache(), ofPackages: packages?.kept("resolutions", newCache) };
+  const caches = { own: newCache(), ofPackages: packages?.memoize("resolutions", newCache) };
   const resolvePackage = (specifier: string, containingFile: string, mode: ts.ResolutionMode) =>
     packages &&
     ts.resolveModuleName(
@@ -136,8 +136,8 @@ function hostFor(
       const text = own.get(name);
       if (text !== undefined) return parse(text);
       if (packages?.hasFile(name)) {
-        counter.read(name, packages.bytes(name)!.length);
-        return packages.once(name, () => parse(packages.text(name)!));
+        counter.recordRead(name, packages.bytes(name)!.length);
+        return packages.memoizeForFile(name, () => parse(packages.text(name)!));
       }
       const file = library.get(name) ?? readLibrary(name, languageVersion);
       if (file) library.set(name, file);
@@ -150,8 +150,9 @@ function hostFor(
         const isOwnPath = isOwn && isRelative(literal.text);
         const mode = ts.getModeForUsageLocation(file, literal, options);
         const resolvedModule = own ?? (isOwnPath ? undefined : resolvePackage(literal.text, containingFile, mode));
-        const to = resolvedModule?.resolvedFileName;
-        if (to !== undefined && isOfPackage(to)) counter.imported(to, literal, isOwn ? undefined : containingFile);
+        const resolvedName = resolvedModule?.resolvedFileName;
+        if (resolvedName !== undefined && isPackageFile(resolvedName))
+          counter.recordImport(resolvedName, literal, isOwn ? undefined : containingFile);
         return { resolvedModule };
       }),
     getDefaultLibFileName: () => `${libraryRoot}lib.es2022.d.ts`,
@@ -168,7 +169,7 @@ function hostFor(
   };
 }
 
-/** Names come from the compiler's own options or from a `/// <reference>` of the author's: only a plain library name is read. */
+/** Names may come from a `/// <reference>` of the author: only plain library names are read. */
 function readLibrary(name: string, languageVersion: ts.ScriptTarget | ts.CreateSourceFileOptions) {
   if (name === ambientName) return ts.createSourceFile(name, readFileSync(ambientFile, "utf8"), languageVersion);
   const file = /^\/lib\/(lib(?:\.es[0-9a-z.]+|\.decorators(?:\.legacy)?)?\.d\.ts)$/.exec(name)?.[1];
@@ -180,7 +181,7 @@ function readLibrary(name: string, languageVersion: ts.ScriptTarget | ts.CreateS
   }
 }
 
-/** Where a relative import or an alias leads among the definition's own files: by the rule that the bundler follows too. */
+/** Resolves a relative import or an alias to one of the definition's own files, by the same rules as the bundler. */
 function resolveOwn(
   specifier: string,
   containingFile: string,
@@ -188,11 +189,11 @@ function resolveOwn(
   exists: (name: string) => boolean,
 ) {
   const importer = containingFile.slice(ownRoot.length);
-  const found = resolve(importer, specifier, (path) => exists(ownRoot + path));
-  // The ambient types say what an import of another kind of file gives.
-  if (found.kind !== "file" || isAsset(found.path) || loaderOf(found.path) === undefined) return undefined;
-  const declarations = declarationsOf(found.path);
-  const path = declarations !== undefined && exists(ownRoot + declarations) ? declarations : found.path;
+  const target = resolve(importer, specifier, (path) => exists(ownRoot + path));
+  // The ambient types declare the exports of other kinds of files.
+  if (target.kind !== "file" || isAsset(target.path) || selectLoader(target.path) === undefined) return undefined;
+  const declarations = declarationFile(target.path);
+  const path = declarations !== undefined && exists(ownRoot + declarations) ? declarations : target.path;
   return {
     resolvedFileName: ownRoot + path,
     extension: isDeclarations(path) ? ts.Extension.Dts : posix.extname(path),

@@ -3,13 +3,10 @@ import type { Problem } from "../../lib/problem.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { problemAt } from "./reporter.ts";
 
-/**
- * Functions, classes and constants that a file declares more than once at its top level: one problem each, instead of
- * the six that the type checker and the bundler report.
- */
-export function repeatedDeclarations(file: ts.SourceFile, program: Pick<DefinitionProgram, "nameOf">): Problem[] {
-  // A script, which copied code may be, can declare a function again.
-  if (!file.statements.some(isOfModule)) return [];
+/** One problem for each repeated top-level declaration, instead of six from the type checker and the bundler. */
+export function repeatedDeclarations(file: ts.SourceFile, program: Pick<DefinitionProgram, "relativeName">): Problem[] {
+  // A script, as copied code may be, can declare a function again.
+  if (!file.statements.some(isModuleSyntax)) return [];
   const first = new Map<string, ts.Node>();
   return file.statements.flatMap(declaredNames).flatMap((name): Problem[] => {
     const other = first.get(name.text);
@@ -23,16 +20,16 @@ export function repeatedDeclarations(file: ts.SourceFile, program: Pick<Definiti
   });
 }
 
-function isOfModule(statement: ts.Statement): boolean {
+function isModuleSyntax(statement: ts.Statement): boolean {
   if (ts.isImportDeclaration(statement) || ts.isExportDeclaration(statement)) return true;
   return ts.isExportAssignment(statement) || hasModifier(statement, ts.SyntaxKind.ExportKeyword);
 }
 
-function hasModifier(statement: ts.Statement, wanted: ts.SyntaxKind): boolean {
-  return ts.canHaveModifiers(statement) && (statement.modifiers ?? []).some(({ kind }) => kind === wanted);
+function hasModifier(statement: ts.Statement, expected: ts.SyntaxKind): boolean {
+  return ts.canHaveModifiers(statement) && (statement.modifiers ?? []).some(({ kind }) => kind === expected);
 }
 
-/** The names that a statement declares, and that no other statement of a module may declare. */
+/** The names that a statement declares and no other statement of a module may declare. */
 function declaredNames(statement: ts.Statement): ts.Identifier[] {
   if (ts.isFunctionDeclaration(statement)) return statement.name && statement.body ? [statement.name] : [];
   if (hasModifier(statement, ts.SyntaxKind.DeclareKeyword)) return [];

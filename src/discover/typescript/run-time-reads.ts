@@ -1,16 +1,16 @@
 import ts from "#typescript";
 import { UNSET_VARIABLE, type Problem } from "../../lib/problem.ts";
-import { loaderOf } from "../files/resolve.ts";
+import { selectLoader } from "../files/resolve.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { problemAt } from "./reporter.ts";
-import { importedModule, importOf } from "./types/unresolved.ts";
+import { importedModule, findImport } from "./types/unresolved.ts";
 
 /**
- * Reads that find nothing where a definition runs: its environment is what its entry sets, and its working folder is
- * empty. The same code is right in other programs, so these are warnings.
+ * Reads that find nothing at run time: a definition's environment is set by its entry, and its working folder is empty.
+ * The same code works in other programs, so these are warnings.
  */
 
-/** A warning at the first read of each variable, with its name: the reader of the entry drops those that it sets. */
+/** Warns at the first read of each variable. The reader of the entry drops warnings about those that it sets. */
 export function unsetVariables(program: DefinitionProgram, server: string): Problem[] {
   const reads = new Map<string, { readonly node: ts.Node; readonly object: string }>();
   const assigned = new Set<string>();
@@ -38,18 +38,18 @@ export function unsetVariables(program: DefinitionProgram, server: string): Prob
   });
 }
 
-/** True for `process.env.X ?? "value"` and `const { X = "value" } = process.env`, which are right without the variable. */
+/** True for `process.env.X ?? "value"` and `const { X = "value" } = process.env`, which work without the variable. */
 function hasFallback(at: ts.Node): boolean {
   const { parent } = at;
-  const isEither =
+  const isAlternative =
     ts.isBinaryExpression(parent) &&
     parent.left === at &&
     [ts.SyntaxKind.QuestionQuestionToken, ts.SyntaxKind.BarBarToken].includes(parent.operatorToken.kind);
-  const value = ts.isBindingElement(at) ? at.initializer : isEither ? parent.right : undefined;
+  const value = ts.isBindingElement(at) ? at.initializer : isAlternative ? parent.right : undefined;
   return value !== undefined && !(ts.isStringLiteralLike(value) && value.text === "");
 }
 
-/** Variables that every guest has, and names that no entry can set. */
+/** Variables that every guest has, and names that entries cannot set. */
 const PROVIDED = /^(?:NODE_|BERTH_|npm_)|^(?:HOME|LANG|PATH|PWD|SHELL|TMPDIR|TZ)$/;
 
 /** `process.env.X`, `process.env["X"]` and `const { X } = process.env`. */
@@ -75,13 +75,13 @@ function objectText(node: ts.Node): string {
   return (node as ts.PropertyAccessExpression).expression.getText();
 }
 
-/** `process.env`, `import.meta.env`, and a constant or an import that is one of them. */
+/** `process.env`, `import.meta.env`, and a constant or an import that refers to one of them. */
 function isEnvironment(node: ts.Expression | undefined, program: DefinitionProgram, depth = 0): boolean {
   if (!node || depth > 1) return false;
   if (ts.isPropertyAccessExpression(node) && node.name.text === "env") {
     const { expression } = node;
     if (ts.isMetaProperty(expression)) return true;
-    return /^(?:globalThis\.)?process$/.test(expression.getText()) && !isDeclaredHere(expression, program);
+    return /^(?:globalThis\.)?process$/.test(expression.getText()) && !isOwnDeclaration(expression, program);
   }
   if (!ts.isIdentifier(node)) return false;
   const [declaration] = program.checker.getSymbolAtLocation(node)?.declarations ?? [];
@@ -90,62 +90,62 @@ function isEnvironment(node: ts.Expression | undefined, program: DefinitionProgr
   return ts.isImportSpecifier(declaration) && /^(?:node:)?process$/.test(importedModule(declaration) ?? "");
 }
 
-function isDeclaredHere(node: ts.Expression, { checker, own }: DefinitionProgram): boolean {
+function isOwnDeclaration(node: ts.Expression, { checker, own }: DefinitionProgram): boolean {
   const [declaration] = checker.getSymbolAtLocation(node)?.declarations ?? [];
   return (
     declaration !== undefined && importedModule(declaration) === undefined && own.includes(declaration.getSourceFile())
   );
 }
 
-/** A warning at each file that is read by a literal relative path, in a file of code that writes none. */
+/** Warns at each file that is read by a literal relative path, unless the code in the same file also writes files. */
 export function relativeReads(program: DefinitionProgram): Problem[] {
   const problems: Problem[] = [];
   visitOwn(program, /\b(?:read|createRead)/, (node) => {
     if (!ts.isCallExpression(node) || WRITES.test(node.getSourceFile().text)) return;
     const callee = ts.isPropertyAccessExpression(node.expression) ? node.expression.name : node.expression;
-    const imported = importOf(rootOf(node.expression));
+    const imported = findImport(rootExpression(node.expression));
     if (!READERS.test(callee.getText()) || !imported || !/^(?:node:)?fs\b/.test(importedModule(imported) ?? "")) return;
-    const path = pathIn(node.arguments[0]);
+    const path = literalPath(node.arguments[0]);
     if (path === undefined || /^(?:\/|[a-z][a-z+.-]+:)/i.test(path)) return;
-    const message = `"${path}" is not there when the code runs: ${howToRead(path)}`;
+    const message = `"${path}" does not exist when the code runs: ${suggestReading(path)}`;
     problems.push(problemAt(node.arguments[0]!, { severity: "warning", code: "relative-path", message }, program));
   });
   return problems;
 }
 
 const READERS = /^(?:readFile|readFileSync|createReadStream|readdir|readdirSync)$/;
-/** Calls of a file that may have written what it reads. */
+/** Calls in a file of code that may have written what it reads. */
 const WRITES = /\b(?:write|append|copy|createWrite|mkdir|mkdtemp|rename|chdir)\w*\s*\(/;
 
-function howToRead(path: string): string {
+function suggestReading(path: string): string {
   const plain = path.replace(/^(?:\.\/)+/, "");
-  const loader = loaderOf(plain);
+  const loader = selectLoader(plain);
   const folder = /^(\w+)\//.exec(plain)?.[1] ?? "data";
-  const give = `berth dev --folder ${folder}=./${folder}, "folders": ["${folder}"] in its entry, and context.folders["${folder}"] as its place`;
+  const folderHint = `berth dev --folder ${folder}=./${folder}, "folders": ["${folder}"] in its entry, and context.folders["${folder}"] as its path`;
   const isImported = loader !== undefined && loader !== "ts" && loader !== "js" && !path.startsWith("..");
   return isImported
-    ? `write import data from "./${plain}", which makes it part of the definition; for files that change give it a folder (${give})`
-    : `give it a folder (${give})`;
+    ? `write import data from "./${plain}", which makes it part of the definition; for files that change, give it a folder (${folderHint})`
+    : `give it a folder (${folderHint})`;
 }
 
-/** A literal, or the first argument of a `new URL` whose base is this module. */
-function pathIn(node: ts.Expression | undefined): string | undefined {
+/** A literal, or the first argument of `new URL` with this module as the base. */
+function literalPath(node: ts.Expression | undefined): string | undefined {
   if (node && ts.isNewExpression(node)) {
     const [path, base] = node.arguments ?? [];
-    return node.expression.getText() === "URL" && base?.getText() === "import.meta.url" ? pathIn(path) : undefined;
+    return node.expression.getText() === "URL" && base?.getText() === "import.meta.url" ? literalPath(path) : undefined;
   }
   return node && ts.isStringLiteralLike(node) ? node.text : undefined;
 }
 
-function rootOf(node: ts.Expression): ts.Expression {
-  return ts.isPropertyAccessExpression(node) ? rootOf(node.expression) : node;
+function rootExpression(node: ts.Expression): ts.Expression {
+  return ts.isPropertyAccessExpression(node) ? rootExpression(node.expression) : node;
 }
 
-/** Each node of the definition's own code that contains `text`. */
+/** Visits each node of the definition's own files that match `text`. */
 function visitOwn({ own }: DefinitionProgram, text: RegExp, visit: (node: ts.Node) => void): void {
-  const each = (node: ts.Node): void => {
+  const visitAll = (node: ts.Node): void => {
     visit(node);
-    ts.forEachChild(node, each);
+    ts.forEachChild(node, visitAll);
   };
-  for (const file of own) if (!file.isDeclarationFile && text.test(file.text)) each(file);
+  for (const file of own) if (!file.isDeclarationFile && text.test(file.text)) visitAll(file);
 }

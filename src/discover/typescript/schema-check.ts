@@ -3,11 +3,11 @@ import type { Ajv2020 } from "ajv/dist/2020.js";
 import type { Json, JsonSchema } from "../../lib/json.ts";
 import { compilePattern } from "../pattern.ts";
 
-/** Uses the validator that checks arguments when tools are called. Every schema that is offered is validated. */
+/** The validator that checks the arguments of calls. Every schema that is offered is validated. */
 const require = createRequire(import.meta.url);
 
-/** Why arguments cannot be checked by a schema, as the end of a sentence; undefined when they can. */
-export function faultOfSchema(schema: JsonSchema): string | undefined {
+/** Why a schema cannot be used to check arguments, as the end of a sentence; undefined if it can. */
+export function findSchemaFault(schema: JsonSchema): string | undefined {
   try {
     validator().compile(schema);
     return undefined;
@@ -19,13 +19,13 @@ export function faultOfSchema(schema: JsonSchema): string | undefined {
 let meta: Ajv2020 | undefined;
 
 /** The violation of the meta-schema, as the end of a sentence; undefined if the schema is valid. */
-export function faultOfForm(schema: JsonSchema): string | undefined {
+export function findMetaSchemaFault(schema: JsonSchema): string | undefined {
   meta ??= validator();
   const isValid = meta.validateSchema(JSON.parse(JSON.stringify(schema)) as JsonSchema) === true;
   return isValid ? undefined : meta.errorsText(meta.errors, { dataVar: "" });
 }
 
-/** True if a part of a schema allows a value; false where only a reference to another part could tell. */
+/** True if a part of a schema allows a value; false if only a reference to another part could decide. */
 export function fitsSchema(part: JsonSchema, value: Json): boolean {
   const alone = JSON.parse(JSON.stringify(part, (_, it: unknown) => (isReference(it) ? false : it))) as JsonSchema;
   try {

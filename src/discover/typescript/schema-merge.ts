@@ -2,14 +2,11 @@ import { isObject, type JsonSchema } from "../../lib/json.ts";
 import { ELEMENT } from "./schema-sources.ts";
 import type { Path } from "./types/walker.ts";
 
-/**
- * Merges a library's schema with the schema of the TypeScript type. The library's has priority: it
- * is what checks the values.
- */
+/** Merges a library's schema, which has priority, with the schema of the TypeScript type. */
 export function mergeSchemas(own: JsonSchema, typed: JsonSchema | undefined): JsonSchema {
   if (!typed) return own;
   const { description, title, ...rules } = own;
-  const said = {
+  const annotations = {
     ...(typed["title"] !== undefined && { title: typed["title"] }),
     ...(typed["description"] !== undefined && { description: typed["description"] }),
     ...(title !== undefined && { title }),
@@ -17,20 +14,20 @@ export function mergeSchemas(own: JsonSchema, typed: JsonSchema | undefined): Js
     ...("default" in typed && !("default" in own) && { default: typed["default"] }),
   };
   // The library has no rules for some types, such as dates.
-  if (Object.keys(rules).every((keyword) => ANNOTATIONS.has(keyword))) return { ...typed, ...rules, ...said };
+  if (Object.keys(rules).every((keyword) => ANNOTATIONS.has(keyword))) return { ...typed, ...rules, ...annotations };
   const { properties, items } = rules;
   return {
     ...rules,
     ...(isObject(properties) && { properties: mergeProperties(properties, typed["properties"]) }),
     ...(isObject(items) && isObject(typed["items"]) && { items: mergeSchemas(items, typed["items"]) }),
-    ...said,
+    ...annotations,
   };
 }
 
 function mergeProperties(own: JsonSchema, typed: unknown): JsonSchema {
-  const known = isObject(typed) ? typed : {};
+  const typedProperties = isObject(typed) ? typed : {};
   const typedPart = (name: string): JsonSchema | undefined =>
-    Object.hasOwn(known, name) && isObject(known[name]) ? known[name] : undefined;
+    Object.hasOwn(typedProperties, name) && isObject(typedProperties[name]) ? typedProperties[name] : undefined;
   return Object.fromEntries(
     Object.entries(own).map(([name, part]) => [name, isObject(part) ? mergeSchemas(part, typedPart(name)) : part]),
   );
@@ -38,11 +35,11 @@ function mergeProperties(own: JsonSchema, typed: unknown): JsonSchema {
 
 /** The schema of a type derived from one with a schema, by `Omit` for instance: it has the properties of the type. */
 export function refineSchema(typed: JsonSchema, own: JsonSchema): JsonSchema {
-  const [ofType, ofSchema] = [typed["properties"], own["properties"]];
-  if (!isObject(ofType) || !isObject(ofSchema)) return typed;
-  const properties = Object.entries(ofType).map(([name, part]): [string, unknown] => {
-    const better = Object.hasOwn(ofSchema, name) ? ofSchema[name] : undefined;
-    return [name, isObject(better) && isObject(part) ? mergeSchemas(better, part) : part];
+  const [typeProperties, schemaProperties] = [typed["properties"], own["properties"]];
+  if (!isObject(typeProperties) || !isObject(schemaProperties)) return typed;
+  const properties = Object.entries(typeProperties).map(([name, part]): [string, unknown] => {
+    const ownPart = Object.hasOwn(schemaProperties, name) ? schemaProperties[name] : undefined;
+    return [name, isObject(ownPart) && isObject(part) ? mergeSchemas(ownPart, part) : part];
   });
   return { ...typed, properties: Object.fromEntries(properties) };
 }
@@ -68,27 +65,24 @@ export function schemaPart(schema: JsonSchema, path: readonly string[]): JsonSch
 
 /** A copy of a schema with each schema in it, innermost first, replaced by the result of `change`. */
 function mapSchemas(schema: unknown, change: (schema: JsonSchema) => JsonSchema): unknown {
-  if (Array.isArray(schema)) return schema.map((each) => mapSchemas(each, change));
+  if (Array.isArray(schema)) return schema.map((item) => mapSchemas(item, change));
   if (!isObject(schema)) return schema;
   const mapValues = (object: JsonSchema, map: (part: unknown, key: string) => unknown): JsonSchema =>
     Object.fromEntries(Object.entries(object).map(([key, part]) => [key, map(part, key)]));
   const mapPart = (part: unknown, keyword: string): unknown => {
     if (VALUES.has(keyword)) return part;
     return NAMES.has(keyword) && isObject(part)
-      ? mapValues(part, (each) => mapSchemas(each, change))
+      ? mapValues(part, (item) => mapSchemas(item, change))
       : mapSchemas(part, change);
   };
   return change(mapValues(schema, mapPart));
 }
 
-/** Keywords that have schemas under names, and those that have no schemas. */
+/** Keywords that map names to schemas, and keywords that contain no schemas. */
 const NAMES: ReadonlySet<string> = new Set(["properties", "patternProperties", "dependentSchemas", "$defs"]);
 const VALUES: ReadonlySet<string> = new Set(["const", "enum", "default", "examples"]);
 
-/**
- * Makes a document part of another: `define` adds a schema to the definitions of the other document, and returns its
- * name there. References to the whole document become references to such a definition.
- */
+/** Makes a document part of another: `define` adds a definition to the other, and returns its name there. */
 export function embedSchema(
   document: JsonSchema,
   define: (suggested: string, schema: JsonSchema) => string,
@@ -118,22 +112,22 @@ export function embedSchema(
 
 const REFERENCE = "#/$defs/";
 
-/** A reference of a document without a target in it; libraries do not always escape names. */
-export function findStrayReference(document: JsonSchema): string | undefined {
+/** A reference in a document that does not resolve within it; libraries do not always escape names. */
+export function findUnresolvedReference(document: JsonSchema): string | undefined {
   const { $defs } = document;
   const step = (at: unknown, name: string): unknown => (isObject(at) && Object.hasOwn(at, name) ? at[name] : undefined);
-  const leads = (reference: string): boolean => {
+  const resolves = (reference: string): boolean => {
     if (reference.startsWith(REFERENCE) && step($defs, reference.slice(REFERENCE.length)) !== undefined) return true;
     const [root, ...steps] = pointerSteps(reference);
     return root === "#" && steps.reduce(step, document) !== undefined;
   };
-  const strays: string[] = [];
+  const unresolved: string[] = [];
   mapSchemas(document, (schema) => {
     const { $ref } = schema;
-    if (typeof $ref === "string" && !leads($ref)) strays.push($ref);
+    if (typeof $ref === "string" && !resolves($ref)) unresolved.push($ref);
     return schema;
   });
-  return strays[0];
+  return unresolved[0];
 }
 
 /** The steps of a JSON Pointer. */
@@ -161,14 +155,14 @@ export function withoutDefaults(schema: JsonSchema): JsonSchema {
   return without(schema, "default");
 }
 
-function without(schema: JsonSchema, keyword: string, isLeftOut: (part: unknown) => boolean = () => true): JsonSchema {
-  return mapSchemas(schema, (each) => {
-    const { [keyword]: part, ...rest } = each;
-    return keyword in each && isLeftOut(part) ? rest : each;
+function without(schema: JsonSchema, keyword: string, isRemoved: (part: unknown) => boolean = () => true): JsonSchema {
+  return mapSchemas(schema, (current) => {
+    const { [keyword]: part, ...rest } = current;
+    return keyword in current && isRemoved(part) ? rest : current;
   }) as JsonSchema;
 }
 
-/** True if a schema has no rules for the values at a path, so that only their type does. */
+/** True if a schema has no rules for the values at a path, so that only their type has. */
 export function leavesOpen(schema: JsonSchema, path: Path): boolean {
   const part = path.reduce<unknown>((at, step) => {
     if (!isObject(at)) return undefined;
@@ -185,11 +179,11 @@ export function leavesOpen(schema: JsonSchema, path: Path): boolean {
 
 const TEXTS: ReadonlySet<string> = new Set(["$schema", "title", "description"]);
 
-/** The paths of a schema that have a default. */
-export function defaultsIn(schema: JsonSchema, path: Path = []): Path[] {
+/** The paths at which a schema has a default. */
+export function findDefaults(schema: JsonSchema, path: Path = []): Path[] {
   const { properties, items, additionalProperties } = schema;
   const own = "default" in schema ? [path] : [];
   const named = Object.entries(isObject(properties) ? properties : {});
   const inside = [...named, ["*", items] as const, ["*", additionalProperties] as const];
-  return [...own, ...inside.flatMap(([step, part]) => (isObject(part) ? defaultsIn(part, [...path, step]) : []))];
+  return [...own, ...inside.flatMap(([step, part]) => (isObject(part) ? findDefaults(part, [...path, step]) : []))];
 }

@@ -3,7 +3,15 @@ import ts from "#typescript";
 import type { BundledValue, DescribedSchema, DescribedSchemas, DescribedTool, SchemaRequest } from "../discovery.ts";
 import { isCode, isDeclarations } from "../files/resolve.ts";
 import type { DefinitionProgram } from "./program.ts";
-import { followAlias, isNothing, isNull, isObjectLike, libraryName, membersOf, valueInScope } from "./types/kinds.ts";
+import {
+  followAlias,
+  isUndefinedOrVoid,
+  isNull,
+  isObjectLike,
+  libraryName,
+  unionMembers,
+  valueInScope,
+} from "./types/kinds.ts";
 import { denotes, unwrap } from "./types/written-types.ts";
 
 /**
@@ -55,15 +63,15 @@ export class SchemaSources {
     return this.#described?.fault;
   }
 
-  /** Schemas from which types are inferred, and which no bundle can export. */
+  /** Schemas from which types are inferred but which no bundle can export. */
   get unreachable(): readonly ts.Node[] {
     return [...this.#unreachable];
   }
 
   /** The schemas from which a type is inferred; `node` is the type as written. */
-  of(type: ts.Type, node: ts.TypeNode | undefined): InferredType | undefined {
-    const [value, ...others] = membersOf(type).filter((member) => !isNothing(member));
-    return (node && this.#written(node, type)) ?? this.#known(value && others.length === 0 ? value : type);
+  lookUp(type: ts.Type, node: ts.TypeNode | undefined): InferredType | undefined {
+    const [value, ...others] = unionMembers(type).filter((member) => !isUndefinedOrVoid(member));
+    return (node && this.#fromSource(node, type)) ?? this.#resolve(value && others.length === 0 ? value : type);
   }
 
   /** The JSON Schema of a schema; undefined until schemas have been evaluated. */
@@ -78,7 +86,7 @@ export class SchemaSources {
     return this.#described?.tools[index];
   }
 
-  /** The schema that a name such as `schemas.user` means at a location. */
+  /** The schema to which a name such as `schemas.user` refers at a location. */
   inScope(text: string, location: ts.Node): SchemaSource | undefined {
     const { checker } = this.#program;
     const [first = "", ...path] = text.split(".");
@@ -88,12 +96,12 @@ export class SchemaSources {
     return type && { value: { ...value, path }, type, text, node: location };
   }
 
-  /** An export of the entry, which the bundle exports already. */
-  ofExport(name: string, type: ts.Type, node: ts.Node): SchemaSource {
+  /** An export of the entry file, which the bundle exports already. */
+  forExport(name: string, type: ts.Type, node: ts.Node): SchemaSource {
     return { value: { export: name, path: [] }, type, text: name, node };
   }
 
-  /** The value that a name means, as the bundle exports it; undefined if it cannot. */
+  /** The value to which a name refers, as the bundle exports it; undefined if it cannot. */
   #bundled(expression: ts.Node): BundledValue | undefined {
     const [left, name] = ts.isQualifiedName(expression)
       ? [expression.left, expression.right]
@@ -102,53 +110,60 @@ export class SchemaSources {
         : [undefined, expression];
     const symbol = this.#program.checker.getSymbolAtLocation(name);
     const own = symbol && this.#exported(symbol);
-    const holder = own || !left ? undefined : this.#bundled(left);
-    return own ?? (holder && { ...holder, path: [...holder.path, name.getText()] });
+    const owner = own || !left ? undefined : this.#bundled(left);
+    return own ?? (owner && { ...owner, path: [...owner.path, name.getText()] });
   }
 
-  /** A name at the top level of one of the definition's own files. */
+  /** Exports a top-level name of one of the definition's own files. */
   #exported(symbol: ts.Symbol): BundledValue | undefined {
-    const { checker, nameOf, own, entry } = this.#program;
-    // An export of a package is reached by the name of its import.
+    const { checker, relativeName, own, entry } = this.#program;
+    // An export of a package is reached through the name of its import.
     const declarations = [followAlias(symbol, checker).valueDeclaration, symbol.declarations?.[0]];
-    const declaration = declarations.find((each) => {
-      const file = each?.getSourceFile();
-      return file && own.includes(file) && isTopLevel(each!) && isCode(nameOf(file)) && !isDeclarations(nameOf(file));
+    const declaration = declarations.find((candidate) => {
+      const file = candidate?.getSourceFile();
+      return (
+        file &&
+        own.includes(file) &&
+        isTopLevel(candidate!) &&
+        isCode(relativeName(file)) &&
+        !isDeclarations(relativeName(file))
+      );
     });
     if (!declaration) return undefined;
-    const file = nameOf(declaration.getSourceFile());
+    const file = relativeName(declaration.getSourceFile());
     const name = ts.isExportAssignment(declaration) ? "default" : ts.getNameOfDeclaration(declaration)!.getText();
-    if (name === "default" && file === nameOf(entry)) return { export: name, path: [] };
+    if (name === "default" && file === relativeName(entry)) return { export: name, path: [] };
     const key = `${file}\0${name}`;
-    const known = this.#exports.get(key) ?? { file, name, as: `__berth_schema_${this.#exports.size}` };
-    this.#exports.set(key, known);
-    return { export: known.as, path: [] };
+    const exportEntry = this.#exports.get(key) ?? { file, name, as: `__berth_schema_${this.#exports.size}` };
+    this.#exports.set(key, exportEntry);
+    return { export: exportEntry.as, path: [] };
   }
 
-  /** Schemas that the source names, even if the checker has lost the connection with the type. */
-  #written(node: ts.TypeNode, type: ts.Type): InferredType | undefined {
+  /** Schemas named in the source, even if the checker has lost their connection to the type. */
+  #fromSource(node: ts.TypeNode, type: ts.Type): InferredType | undefined {
     const { checker } = this.#program;
-    const bare = unwrap(node, checker);
-    if (!denotes(bare, type, checker)) return undefined;
-    const source = this.#inferredBy(bare, true);
+    const unwrapped = unwrap(node, checker);
+    if (!denotes(unwrapped, type, checker)) return undefined;
+    const source = this.#inferredBy(unwrapped, true);
     if (source) return whole(source);
-    if (ts.isUnionTypeNode(bare)) return this.#besideNull(bare, type);
-    if (!ts.isIndexedAccessTypeNode(bare) || !ts.isLiteralTypeNode(bare.indexType)) return undefined;
-    const { literal } = bare.indexType;
+    if (ts.isUnionTypeNode(unwrapped)) return this.#matchNullable(unwrapped, type);
+    if (!ts.isIndexedAccessTypeNode(unwrapped) || !ts.isLiteralTypeNode(unwrapped.indexType)) return undefined;
+    const { literal } = unwrapped.indexType;
     if (!ts.isStringLiteral(literal)) return undefined;
-    const { isWhole, parts } = this.of(checker.getTypeFromTypeNode(bare.objectType), bare.objectType) ?? {};
+    const { isWhole, parts } =
+      this.lookUp(checker.getTypeFromTypeNode(unwrapped.objectType), unwrapped.objectType) ?? {};
     return isWhole ? whole({ ...parts![0]!, part: [...parts![0]!.part, literal.text] }) : undefined;
   }
 
   /** `z.infer<typeof S> | null` of a union S, whose members the checker mixes with null. */
-  #besideNull(node: ts.UnionTypeNode, type: ts.Type): InferredType | undefined {
+  #matchNullable(node: ts.UnionTypeNode, type: ts.Type): InferredType | undefined {
     const { checker } = this.#program;
-    const isEmpty = (each: ts.Type): boolean => isNothing(each) || isNull(each);
+    const isEmpty = (member: ts.Type): boolean => isUndefinedOrVoid(member) || isNull(member);
     const [one, ...others] = node.types.filter((member) => !isEmpty(checker.getTypeFromTypeNode(member)));
     const source = one && others.length === 0 ? this.#inferredBy(unwrap(one, checker), true) : undefined;
-    const values = membersOf(type).filter((member) => !isEmpty(member));
+    const values = unionMembers(type).filter((member) => !isEmpty(member));
     if (!source || values.length < 2) return undefined;
-    return { ...whole(source), isNullable: membersOf(type).some(isNull) };
+    return { ...whole(source), isNullable: unionMembers(type).some(isNull) };
   }
 
   /** `z.infer<typeof S>`, `typeof S.infer`, `(typeof S)["_output"]` */
@@ -166,8 +181,8 @@ export class SchemaSources {
     return undefined;
   }
 
-  #known(type: ts.Type, levels = 0): InferredType | undefined {
-    this.#inferred ??= this.#find();
+  #resolve(type: ts.Type, levels = 0): InferredType | undefined {
+    this.#inferred ??= this.#collect();
     const known = this.#inferred.get(type);
     if (known) return whole(known);
     if (levels > LEVELS_MAX || !isObjectLike(type)) return undefined;
@@ -182,35 +197,37 @@ export class SchemaSources {
         : modifiersType
           ? [modifiersType]
           : [];
-    const parts = bases.flatMap((base) => this.#known(base, levels + 1)?.parts ?? []);
+    const parts = bases.flatMap((base) => this.#resolve(base, levels + 1)?.parts ?? []);
     return parts.length > 0 ? { isWhole: false, parts } : undefined;
   }
 
-  /** The types that are inferred from schemas anywhere in the definition, and the types of their parts. */
-  #find(): ReadonlyMap<ts.Type, PartOfSchema> {
+  /** Finds the types that are inferred from schemas anywhere in the definition, and the types of their parts. */
+  #collect(): ReadonlyMap<ts.Type, PartOfSchema> {
     const { checker, own, isLibrary } = this.#program;
-    const found = new Map<ts.Type, PartOfSchema>();
+    const inferredTypes = new Map<ts.Type, PartOfSchema>();
     const isUnique = (type: ts.Type): boolean => {
       if (type.isUnionOrIntersection()) {
-        const members = type.types.filter((member) => !isNothing(member));
+        const members = type.types.filter((member) => !isUndefinedOrVoid(member));
         return members.length > 0 && members.every(isUnique);
       }
       const isObject = Boolean(type.flags & ts.TypeFlags.Object) && !checker.isArrayLikeType(type);
-      const isShared = type.aliasSymbol?.declarations?.some((each) => isLibrary(each.getSourceFile()));
+      const isShared = type.aliasSymbol?.declarations?.some((declaration) => isLibrary(declaration.getSourceFile()));
       const isNamed = libraryName(type, isLibrary) !== undefined && !type.symbol.name.startsWith("__");
-      // What the author has written as a type may stand for itself elsewhere, as in `z.ZodType<User>`.
+      // A type written by the author may also be used on its own, as in `z.ZodType<User>`.
       const isWritten = (type.symbol as ts.Symbol | undefined)?.declarations?.some(
-        (each) => own.includes(each.getSourceFile()) && (ts.isTypeLiteralNode(each) || ts.isInterfaceDeclaration(each)),
+        (declaration) =>
+          own.includes(declaration.getSourceFile()) &&
+          (ts.isTypeLiteralNode(declaration) || ts.isInterfaceDeclaration(declaration)),
       );
       return isObject && !isShared && !isNamed && !isWritten && checker.getPropertiesOfType(type).length > 0;
     };
     const add = (type: ts.Type, inferred: PartOfSchema, levels = 0): void => {
-      if (levels > LEVELS_MAX || found.has(type)) return;
+      if (levels > LEVELS_MAX || inferredTypes.has(type)) return;
       const within = (part: ts.Type | undefined, step: string): void =>
         part && add(checker.getNonNullableType(part), { ...inferred, part: [...inferred.part, step] }, levels + 1);
       if (checker.isArrayType(type)) return within(checker.getTypeArguments(type as ts.TypeReference)[0], ELEMENT);
       if (!isUnique(type)) return;
-      found.set(type, inferred);
+      inferredTypes.set(type, inferred);
       if (type.isUnion()) return;
       for (const property of checker.getPropertiesOfType(type))
         within(checker.getTypeOfSymbol(property), property.name);
@@ -222,21 +239,21 @@ export class SchemaSources {
       ts.forEachChild(node, visit);
     };
     for (const file of own) visit(file);
-    // A type that is inferred as a whole is no part of another.
-    for (const [type, inferred] of all) if (isUnique(type)) found.set(type, inferred);
+    // A type that is inferred as a whole is not part of another.
+    for (const [type, inferred] of all) if (isUnique(type)) inferredTypes.set(type, inferred);
     for (const [type, inferred] of all) {
-      found.delete(type);
+      inferredTypes.delete(type);
       add(type, inferred);
     }
-    return found;
+    return inferredTypes;
   }
 }
 
 type Io = "input" | "output";
 
-/** The index of an element, which is added to the list unless it has an equal one. */
+/** Adds an element unless the list has an equal one; returns its index. */
 function addOnce<T>(list: T[], element: T): number {
-  const index = list.findIndex((each) => JSON.stringify(each) === JSON.stringify(element));
+  const index = list.findIndex((item) => JSON.stringify(item) === JSON.stringify(element));
   return index < 0 ? list.push(element) - 1 : index;
 }
 
@@ -251,9 +268,9 @@ export interface SchemaSource {
 
 interface PartOfSchema {
   readonly source: SchemaSource;
-  /** The type is that of the schema's input or of its output. */
+  /** The type is the schema's input or its output. */
   readonly io: Io;
-  /** From the type of the whole schema to this one: names of properties, and `ELEMENT`. */
+  /** From the type of the whole schema to this one: property names, and `ELEMENT`. */
   readonly part: readonly string[];
 }
 
@@ -304,7 +321,9 @@ function lastName(name: ts.Node): string {
 }
 
 function isSchema(type: ts.Type, name: string): boolean {
-  return name === "InferSchema" || ["~standard", "_def", "_zod", "static"].some((each) => type.getProperty(each));
+  return (
+    name === "InferSchema" || ["~standard", "_def", "_zod", "static"].some((property) => type.getProperty(property))
+  );
 }
 
 /** A value that its file can export. */
@@ -318,8 +337,8 @@ function isTopLevel(declaration: ts.Declaration): boolean {
 
 /** The type of a schema's input or output, by Standard Schema. */
 export function schemaType({ type }: SchemaSource, io: Io, checker: ts.TypeChecker): ts.Type | undefined {
-  const found = typeAt(type, ["~standard", "types", io], checker);
-  return found && membersOf(found).length > 0 ? found : undefined;
+  const result = typeAt(type, ["~standard", "types", io], checker);
+  return result && unionMembers(result).length > 0 ? result : undefined;
 }
 
 function typeAt(type: ts.Type, path: readonly string[], checker: ts.TypeChecker): ts.Type | undefined {

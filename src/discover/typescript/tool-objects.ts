@@ -3,14 +3,14 @@ import { isObject } from "../../lib/json.ts";
 import type { DescribedTool } from "../discovery.ts";
 import { isHidden } from "../tags/tags.ts";
 import type { Candidate } from "./candidate.ts";
-import { hintsIn } from "./described-schemas.ts";
-import { docOfSymbol } from "./doc-comments.ts";
+import { readHints } from "./described-schemas.ts";
+import { symbolDoc } from "./doc-comments.ts";
 import { evaluate } from "./evaluate.ts";
 import { isTransparent, moduleExports, nameNode, type ModuleExport } from "./exports.ts";
 import { HANDLERS } from "./handlers.ts";
 import type { DefinitionProgram } from "./program.ts";
 import type { SchemaSource, SchemaSources } from "./schema-sources.ts";
-import { followAlias, isCallable, isFunction, isObjectLike, membersOf } from "./types/kinds.ts";
+import { followAlias, isCallable, isFunction, isObjectLike, unionMembers } from "./types/kinds.ts";
 
 /**
  * Tools of other libraries: objects with a handler, a description, and a schema of the arguments, exported one by one,
@@ -29,17 +29,19 @@ export function toolObjects(
   const seen = new Set<number>();
   return objects.flatMap((object) => {
     const { exported, target } = object;
-    const doc = docOfSymbol(target);
+    const doc = symbolDoc(target);
     if (isHidden(exported.name, doc)) return [];
     return (schemas.describedTools(exported.name) ?? []).flatMap((described): Candidate[] => {
-      // Often each tool is exported, and all of them in a list.
+      // Often each tool is exported, and also a list of all of them.
       if (seen.size === seen.add(described.id).size) return [];
       const part = findPart(object, described.at, checker);
       const parts = part && toolParts(part.type, checker);
       if (!parts) return [];
       const own = part.source && findFunction(part.source, parts.handler.name, checker);
-      const held = checker.getNonNullableType(checker.getTypeOfSymbol(parts.handler)).getCallSignatures()[0]!;
-      const signature = (own && checker.getTypeAtLocation(own).getCallSignatures()[0]) ?? held;
+      const declaredSignature = checker
+        .getNonNullableType(checker.getTypeOfSymbol(parts.handler))
+        .getCallSignatures()[0]!;
+      const signature = (own && checker.getTypeAtLocation(own).getCallSignatures()[0]) ?? declaredSignature;
       return [
         {
           name: toolName(described, exported.name === "default" ? server : exported.name),
@@ -66,58 +68,58 @@ interface Part {
   readonly type: ts.Type;
   /** Its declaration, or its expression in a list. */
   readonly source: ts.Node | undefined;
-  /** Where to point. */
+  /** The node for problems about it. */
   readonly node: ts.Node;
 }
 
-/** An export that holds tools. */
+/** An export that contains tools. */
 export interface ExportedObject extends ModuleExport, Part {}
 
 export function exportedObjects(program: DefinitionProgram): ExportedObject[] {
-  const { checker, entry, isOfPackage } = program;
+  const { checker, entry, isPackageFile } = program;
   return moduleExports(program).flatMap(({ exported, target }) => {
     const source = target.valueDeclaration ?? target.declarations?.[0];
-    if (!source || isOfPackage(source.getSourceFile()) || !(target.flags & ts.SymbolFlags.Value)) return [];
+    if (!source || isPackageFile(source.getSourceFile()) || !(target.flags & ts.SymbolFlags.Value)) return [];
     const type = checker.getTypeOfSymbolAtLocation(target, entry);
-    return holdsTools(type, checker) ? [{ exported, target, type, source, node: nameNode(source) }] : [];
+    return containsTools(type, checker) ? [{ exported, target, type, source, node: nameNode(source) }] : [];
   });
 }
 
-function holdsTools(type: ts.Type, checker: ts.TypeChecker): boolean {
+function containsTools(type: ts.Type, checker: ts.TypeChecker): boolean {
   if (toolParts(type, checker)) return true;
-  // A class holds its prototype.
+  // A class has a property `prototype`.
   if (!(type.flags & ts.TypeFlags.Object) || isFunction(type)) return false;
-  const held = checker.isArrayLikeType(type)
+  const values = checker.isArrayLikeType(type)
     ? checker.getTypeArguments(type as ts.TypeReference)
     : checker.getPropertiesOfType(type).map((property) => checker.getTypeOfSymbol(property));
-  return held.some((each) => [each, ...membersOf(each)].some((it) => toolParts(it, checker) !== undefined));
+  return values.some((value) => [value, ...unionMembers(value)].some((it) => toolParts(it, checker) !== undefined));
 }
 
-/** Without a schema, of other names too many are something else. */
+/** Without a schema, objects with other handlers are too often something else. */
 const NAMED_HANDLERS: ReadonlySet<string> = new Set(["execute", "handler"]);
 const SCHEMAS: readonly string[] = ["inputSchema", "parameters", "schema"];
 
 /** The handler and the schema of a tool; undefined for anything else. */
 function toolParts(type: ts.Type, checker: ts.TypeChecker): { handler: ts.Symbol; schema?: ts.Symbol } | undefined {
-  if (!membersOf(type).every(isObjectLike) || isCallable(type)) return undefined;
+  if (!unionMembers(type).every(isObjectLike) || isCallable(type)) return undefined;
   const presentType = (property: ts.Symbol | undefined): ts.Type | undefined =>
     property && checker.getNonNullableType(checker.getTypeOfSymbol(property));
   const isText = (name: string): boolean => {
     const text = presentType(type.getProperty(name));
-    return text !== undefined && membersOf(text).some(({ flags }) => flags & ts.TypeFlags.StringLike);
+    return text !== undefined && unionMembers(text).some(({ flags }) => flags & ts.TypeFlags.StringLike);
   };
   const handler = HANDLERS.flatMap((name) => type.getProperty(name) ?? []).find((it) => isCallable(presentType(it)!));
   const schema = SCHEMAS.flatMap((name) => type.getProperty(name) ?? [])[0];
   const isNamed = isText("name") && handler !== undefined && NAMED_HANDLERS.has(handler.name);
   if (!handler || !isText("description") || (!schema && !isNamed)) return undefined;
-  // Commands, routes and plugins look like tools, but take texts, or have lists of names for a schema.
+  // Commands, routes and plugins look like tools, but take strings, or use a list of names as a schema.
   const [argument] = presentType(handler)!.getCallSignatures()[0]!.parameters;
   const object = schema ?? argument;
-  if (object && membersOf(presentType(object)!).some((member) => isValue(member, checker))) return undefined;
+  if (object && unionMembers(presentType(object)!).some((member) => isValue(member, checker))) return undefined;
   return { handler, ...(schema && { schema }) };
 }
 
-/** True for what is no object with properties. */
+/** True for types other than objects with properties. */
 function isValue(type: ts.Type, checker: ts.TypeChecker): boolean {
   const { StringLike, NumberLike, BooleanLike, BigIntLike } = ts.TypeFlags;
   return Boolean(type.flags & (StringLike | NumberLike | BooleanLike | BigIntLike)) || checker.isArrayLikeType(type);
@@ -138,7 +140,7 @@ export function withMetadata(candidate: Candidate, program: DefinitionProgram, s
   const { name, description, annotations } = metadata;
   const schemaNamed = (exported: string): SchemaSource | undefined => {
     const symbol = exports.get(exported);
-    return symbol && schemas.ofExport(exported, checker.getTypeOfSymbol(symbol), candidate.nameNode);
+    return symbol && schemas.forExport(exported, checker.getTypeOfSymbol(symbol), candidate.nameNode);
   };
   const [input, output] = [schemaNamed("schema"), schemaNamed("outputSchema")];
   return {
@@ -146,7 +148,7 @@ export function withMetadata(candidate: Candidate, program: DefinitionProgram, s
     ...(typeof name === "string" && NAME.test(name) && { name }),
     ...(typeof description === "string" && { doc: { ...candidate.doc, description } }),
     module: {
-      ...(isObject(annotations) && { annotations: hintsIn(annotations) }),
+      ...(isObject(annotations) && { annotations: readHints(annotations) }),
       ...(input && { input }),
       ...(output && { output }),
     },
@@ -157,7 +159,7 @@ function toolName({ name, at: [key] }: DescribedTool, exported: string): string 
   return name ?? (key !== undefined && /\D/.test(key) ? key : exported);
 }
 
-/** The value of an object under a name or in a list; the object itself without a step. */
+/** The value of an object under a name or in a list; without a step, the object itself. */
 function findPart(object: Part, [step]: readonly string[], checker: ts.TypeChecker): Part | undefined {
   if (step === undefined) return object;
   const property = object.type.getProperty(step);
@@ -185,20 +187,20 @@ function findValue(node: ts.Node, checker: ts.TypeChecker, levels = 0): ts.Node 
 
 const LEVELS_MAX = 10;
 
-/** The node of a handler in the source: of an object literal, or of what a helper or a constructor is given. */
+/** The node of a handler in the source: in an object literal, or in the argument of a helper or a constructor. */
 function findFunction(source: ts.Node, handler: string, checker: ts.TypeChecker): ts.Node | undefined {
   const value = findValue(source, checker);
   if (ts.isObjectLiteralExpression(value)) {
     const property = [handler, ...HANDLERS]
-      .flatMap((name) => value.properties.find((each) => each.name?.getText() === name) ?? [])
+      .flatMap((name) => value.properties.find((candidate) => candidate.name?.getText() === name) ?? [])
       .at(0);
     return property && findValue(property, checker);
   }
   if (!ts.isCallExpression(value) && !ts.isNewExpression(value)) return undefined;
-  const given = (value.arguments ?? []).map((argument) => findValue(argument, checker));
-  return given
-    .map((each) => (ts.isObjectLiteralExpression(each) ? findFunction(each, handler, checker) : each))
-    .find((each) => each && isFunctionNode(each));
+  const values = (value.arguments ?? []).map((argument) => findValue(argument, checker));
+  return values
+    .map((value) => (ts.isObjectLiteralExpression(value) ? findFunction(value, handler, checker) : value))
+    .find((value) => value && isFunctionNode(value));
 }
 
 function isFunctionNode(node: ts.Node): node is ts.ArrowFunction | ts.FunctionExpression | ts.MethodDeclaration {

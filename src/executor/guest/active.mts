@@ -2,16 +2,16 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import type { JsonObject } from "../../lib/json.ts";
 import { send } from "./pipe.mts";
 
-/** Calls that have not returned yet, and which of them is running now. */
+/** Calls that have not returned yet, and the one that is running now. */
 export interface ActiveCall {
   readonly id: number;
   controller?: AbortController;
   generator?: { return?: (value?: unknown) => unknown };
-  /** Why it is to stop. */
+  /** Why it has to stop. */
   stopped?: Error;
-  /** Its outcome is written; whatever its function still does is ignored. */
+  /** Its outcome has been written; anything its function still does is ignored. */
   over?: boolean;
-  /** Progress events that the host has not confirmed. */
+  /** Progress events that the host has not credited yet. */
   ahead: number;
   /** The client's answers so far, by the keys of the questions. */
   answers?: JsonObject | undefined;
@@ -19,13 +19,13 @@ export interface ActiveCall {
   asked?: Record<string, number>;
   /** The questions without an answer, by key, as JSON. */
   questions?: Map<string, string>;
-  /** Resolves when progress may go on; shared by all reports that are too far ahead. */
-  room?: { readonly promise: Promise<void>; readonly open: () => void } | undefined;
+  /** Resolves when progress may continue; shared by all reports that are too far ahead. */
+  gate?: { readonly promise: Promise<void>; readonly open: () => void } | undefined;
 }
 
 export const active = new Map<number, ActiveCall>();
 
-/** Writes the call's outcome; whatever its function still does is ignored. */
+/** Writes the call's outcome; anything its function still does is ignored. */
 export function finish(call: ActiveCall, frame: string): void {
   call.over = true;
   active.delete(call.id);
@@ -33,7 +33,7 @@ export function finish(call: ActiveCall, frame: string): void {
 }
 
 let running = 0;
-/** Following calls through their awaits slows every promise down, so it begins when a program first needs it. */
+/** Following calls through their awaits slows every promise down, so it starts when a program first needs it. */
 let storage: AsyncLocalStorage<number> | undefined;
 
 export function runAs<A, B, C, R>(id: number, action: (a: A, b: B, c: C) => R, a: A, b: B, c: C): R {
@@ -46,7 +46,7 @@ export function runAs<A, B, C, R>(id: number, action: (a: A, b: B, c: C) => R, a
   }
 }
 
-/** The call on whose behalf the code now runs; 0 when that cannot be told. */
+/** The call on whose behalf the code now runs; 0 if unknown. */
 export function currentCall(): number {
   const id = storage?.getStore() ?? running;
   if (id === 0 && active.size === 1) return active.keys().next().value!;
@@ -54,12 +54,12 @@ export function currentCall(): number {
   return id;
 }
 
-/** False for a call that is over. One that has not returned yet may be known by nothing but that it runs. */
-export function isUnderWay(id: number): boolean {
+/** False for a finished call. A call that has not returned yet may be identifiable only because it is running. */
+export function isActive(id: number): boolean {
   return id !== 0 && (active.has(id) || id === running);
 }
 
-/** Any call, for what concerns the program as a whole. */
+/** Any active call, for matters of the whole program. */
 export function anyCall(): number {
   return currentCall() || (active.keys().next().value ?? 0);
 }

@@ -3,27 +3,27 @@ import type { Json, JsonObject } from "../../lib/json.ts";
 import { active, finish, runAs, type ActiveCall } from "./active.mts";
 import { createContext } from "./context.mts";
 import { send } from "./pipe.mts";
-import { giveRoom, reportProgress } from "./progress.mts";
-import { eachAt, written } from "./reach.mts";
+import { openGate, reportProgress } from "./progress.mts";
+import { visitAt, formatPath } from "./reach.mts";
 import { parseArguments, valueAt } from "./schemas.mts";
 import { encodeFailure, encodeRedirect, encodeValue } from "./values.mts";
 import { toHost } from "./wire.mts";
 
-/** Turns calls by name into calls of functions, and whatever they do into frames. */
+/** Converts calls by name into calls of functions, and their results into frames. */
 type AnyFunction = (...args: unknown[]) => unknown;
 
-interface KnownShape extends CallShape {
+interface BoundShape extends CallShape {
   readonly bundle: Record<string, unknown>;
   readonly run: AnyFunction | undefined;
-  /** A parameter is named like something that every object inherits. */
-  readonly careful: boolean;
+  /** A parameter has the name of a property that every object inherits. */
+  readonly hasInheritedName: boolean;
 }
 
-const shapes: KnownShape[] = [];
+const shapes: BoundShape[] = [];
 
 export function defineShape(index: number, shape: CallShape, bundle: Record<string, unknown>): void {
-  const careful = shape.params.some((name) => name in Object.prototype);
-  shapes[index] = { ...shape, bundle, run: findFunction(shape, bundle), careful };
+  const hasInheritedName = shape.params.some((name) => name in Object.prototype);
+  shapes[index] = { ...shape, bundle, run: findFunction(shape, bundle), hasInheritedName: hasInheritedName };
 }
 
 function findFunction(
@@ -49,8 +49,8 @@ export function startCall(id: number, shapeIndex: number, args: JsonObject, data
     if (shape.dates || shape.urls) revive(args, shape);
     const context = call && (shape.options ? handlerOptions(call) : createContext(call, data));
     result = runAs(id, shape.parsed ? parseAndInvoke : invoke, shape, args, context);
-    if (shape.list && !(result instanceof Promise)) result = listOf(result);
-    if (typeof result === "object" && result !== null && needsTime(result)) {
+    if (shape.list && !(result instanceof Promise)) result = toArray(result);
+    if (typeof result === "object" && result !== null && isAsynchronous(result)) {
       if (!call) active.set(id, (call = { id, ahead: 0 }));
       return void follow(call, result, shape.list);
     }
@@ -71,11 +71,11 @@ export function cancelCall(id: number, reason: "timeout" | "cancelled"): void {
     reason === "timeout" ? "TimeoutError" : "AbortError",
   );
   call.controller?.abort(call.stopped);
-  giveRoom(call);
+  openGate(call);
   void Promise.resolve(call.generator?.return?.(undefined)).catch(ignore);
 }
 
-/** An error that came out of nowhere belongs to the call that it came out of; false when there is none. */
+/** Attributes an uncaught error to its call; false if that call is not active. */
 export function failCall(id: number, error: unknown): boolean {
   const call = active.get(id);
   if (call) finish(call, encodeFailure(id, error));
@@ -89,29 +89,29 @@ function handlerOptions(call: ActiveCall): object {
   return { toolCallId: id, requestId: id, messages: [], signal, abortSignal: signal };
 }
 
-function parseAndInvoke(shape: KnownShape, args: JsonObject, context: object | undefined): unknown {
+function parseAndInvoke(shape: BoundShape, args: JsonObject, context: object | undefined): unknown {
   const parsed = parseArguments(shape.parsed!, args, shape.bundle);
   return parsed instanceof Promise
-    ? parsed.then((made) => invoke(shape, made, context))
+    ? parsed.then((parsedArgs) => invoke(shape, parsedArgs, context))
     : invoke(shape, parsed, context);
 }
 
-function invoke(shape: KnownShape, args: JsonObject, context: object | undefined): unknown {
+function invoke(shape: BoundShape, args: JsonObject, context: object | undefined): unknown {
   const run = shape.run!;
   const { params } = shape;
-  if (shape.style === "object" && shape.careful) {
+  if (shape.style === "object" && shape.hasInheritedName) {
     const missing = params.filter((name) => !Object.hasOwn(args, name));
     for (const name of missing) Object.defineProperty(args, name, { value: undefined });
   }
   if (shape.style === "object") {
-    const given = shape.under === undefined ? args : { [shape.under]: args };
-    return context ? run(given, context) : run(given);
+    const input = shape.under === undefined ? args : { [shape.under]: args };
+    return context ? run(input, context) : run(input);
   }
 
   const values: unknown[] = [];
   for (let index = 0; index < params.length; index++) {
     const name = params[index]!;
-    const value: unknown = shape.careful && !Object.hasOwn(args, name) ? undefined : args[name];
+    const value: unknown = shape.hasInheritedName && !Object.hasOwn(args, name) ? undefined : args[name];
     if (shape.rest && index === params.length - 1) {
       if (Array.isArray(value)) values.push(...(value as unknown[]));
     } else {
@@ -123,13 +123,13 @@ function invoke(shape: KnownShape, args: JsonObject, context: object | undefined
 }
 
 /** An iterable or array-like value as an array. */
-function listOf(value: unknown): unknown {
+function toArray(value: unknown): unknown {
   if (value === undefined || value === null || typeof (value as PromiseLike<unknown>).then === "function") return value;
   return Array.from(value as Iterable<unknown>);
 }
 
 /** Promises, generators, and bodies that have to be read. */
-function needsTime(result: object): boolean {
+function isAsynchronous(result: object): boolean {
   if (result instanceof Promise) return true;
   const { then, next } = result as { then?: unknown; next?: unknown };
   return typeof then === "function" || typeof next === "function" || isBody(result);
@@ -139,7 +139,7 @@ async function follow(call: ActiveCall, result: unknown, isList?: boolean): Prom
   let frame: string;
   try {
     let value = await result;
-    if (isList) value = listOf(value);
+    if (isList) value = toArray(value);
     if (typeof value === "object" && value !== null && typeof (value as Iterator<unknown>).next === "function") {
       value = await stream(call, value as AsyncIterator<unknown, unknown>);
     }
@@ -172,10 +172,10 @@ export function isBody(value: unknown): value is Blob | Response {
 }
 
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
-/** The most text of a failed response that is shown in its error, in UTF-16 units. */
-const SHOWN_UNITS_MAX = 2_000;
+/** The most of a failed response's body that its error shows, in UTF-16 code units. */
+const ERROR_BODY_UNITS_MAX = 2_000;
 
-/** Encodes a body with its type, and fails for a `Response` whose status says so. Rejects with the function's error. */
+/** Encodes a body with its type. Rejects with the function's error, also for a `Response` with an error status. */
 async function encodeBody(id: number, body: Blob | Response): Promise<string> {
   if (!("status" in body)) return encodeValue(id, await body.arrayBuffer(), body.type || undefined);
   const { status, statusText, headers } = body;
@@ -183,7 +183,7 @@ async function encodeBody(id: number, body: Blob | Response): Promise<string> {
   if (location !== null) return encodeRedirect(id, location);
   // Status 0 is `Response.error()`.
   if (status === 0 || status >= 400) {
-    const text = (await body.text()).slice(0, SHOWN_UNITS_MAX).trim();
+    const text = (await body.text()).slice(0, ERROR_BODY_UNITS_MAX).trim();
     throw new Error([`HTTP ${status} ${statusText}`.trim(), text].filter(Boolean).join(": "));
   }
   const bytes = await body.arrayBuffer();
@@ -191,26 +191,26 @@ async function encodeBody(id: number, body: Blob | Response): Promise<string> {
   return encodeValue(id, bytes.byteLength === 0 && type === undefined ? undefined : bytes, type);
 }
 
-/** Replaces, in place, the texts that stand for `Date`s and `URL`s. Absent and null values stay as they are. */
+/** Replaces, in place, strings that represent `Date`s and `URL`s. Absent and null values are unchanged. */
 function revive(args: Json, { dates = [], urls = [] }: Pick<CallShape, "dates" | "urls">): void {
-  for (const path of dates) replaceTexts(args, path, dateOf);
-  for (const path of urls) replaceTexts(args, path, urlOf);
+  for (const path of dates) replaceTexts(args, path, parseDate);
+  for (const path of urls) replaceTexts(args, path, parseUrl);
 }
 
-function replaceTexts(args: Json, path: Reach, made: (text: string, path: Reach) => Date | URL): void {
-  eachAt(args, path, (holder, key) => {
+function replaceTexts(args: Json, path: Reach, convert: (text: string, path: Reach) => Date | URL): void {
+  visitAt(args, path, (holder, key) => {
     const text = holder[key];
-    if (typeof text === "string") holder[key] = made(text, path) as unknown as Json;
+    if (typeof text === "string") holder[key] = convert(text, path) as unknown as Json;
   });
 }
 
-function dateOf(text: string, path: Reach): Date {
+function parseDate(text: string, path: Reach): Date {
   const date = new Date(text);
-  if (Number.isNaN(date.getTime())) throw new TypeError(`"${text.slice(0, 100)}" at ${written(path)} is not a date`);
+  if (Number.isNaN(date.getTime())) throw new TypeError(`"${text.slice(0, 100)}" at ${formatPath(path)} is not a date`);
   return date;
 }
 
-function urlOf(text: string, path: Reach): URL {
-  if (!URL.canParse(text)) throw new TypeError(`"${text.slice(0, 100)}" at ${written(path)} is not a URL`);
+function parseUrl(text: string, path: Reach): URL {
+  if (!URL.canParse(text)) throw new TypeError(`"${text.slice(0, 100)}" at ${formatPath(path)} is not a URL`);
   return new URL(text);
 }

@@ -21,7 +21,7 @@ export function logger(call: ActiveCall, name?: string): object {
   };
 }
 
-/** Makes everything that the program prints a log line of the call that printed it. */
+/** Turns everything that the program prints into log lines of the call that printed it. */
 export function captureConsole(): void {
   const lines = (level: Level): Writable =>
     ({
@@ -31,15 +31,15 @@ export function captureConsole(): void {
       removeListener: () => {},
       listenerCount: () => 0,
     }) as unknown as Writable;
-  const printed = new Console({ stdout: lines("info"), stderr: lines("error"), ignoreErrors: false });
-  const warned = new Console({ stdout: lines("debug"), stderr: lines("warning"), ignoreErrors: false });
-  globalThis.console = Object.assign(printed, {
-    warn: (...parts: unknown[]) => warned.warn(...parts),
-    debug: (...parts: unknown[]) => warned.debug(...parts),
+  const infoConsole = new Console({ stdout: lines("info"), stderr: lines("error"), ignoreErrors: false });
+  const debugConsole = new Console({ stdout: lines("debug"), stderr: lines("warning"), ignoreErrors: false });
+  globalThis.console = Object.assign(infoConsole, {
+    warn: (...parts: unknown[]) => debugConsole.warn(...parts),
+    debug: (...parts: unknown[]) => debugConsole.debug(...parts),
   });
 }
 
 export function writeLog(id: number, level: Level, message: unknown, name?: string): void {
-  const named = name === undefined ? "" : `,${JSON.stringify(name.slice(0, nameUnitsMax))}`;
-  sendSoon(`[${toHost.log},${id},"${level}",${encodeEvent(message)}${named}]`);
+  const suffix = name === undefined ? "" : `,${JSON.stringify(name.slice(0, nameUnitsMax))}`;
+  sendSoon(`[${toHost.log},${id},"${level}",${encodeEvent(message)}${suffix}]`);
 }

@@ -25,24 +25,29 @@ export function createContext(call: ActiveCall, data: JsonObject | undefined): o
       }
       return call.controller.signal;
     },
-    /** Sends an event to the caller. Awaiting it keeps the function from running ahead of its reader. */
+    /** Sends an event to the caller. Awaiting it keeps the function from getting far ahead of its reader. */
     progress: (event: unknown) => reportProgress(call, event),
     get log(): object {
       return logger(call);
     },
-    elicit: async ({ message, schema, key }: Form) =>
-      ask(call, "elicitation/create", { mode: "form", message: text(message), requestedSchema: form(schema) }, key),
-    elicitUrl: async ({ message, url, key }: Visit) =>
-      ask(call, "elicitation/create", { mode: "url", message: text(message), url: text(url) }, key),
+    elicit: async ({ message, schema, key }: FormQuestion) =>
+      ask(
+        call,
+        "elicitation/create",
+        { mode: "form", message: requireString(message), requestedSchema: requireForm(schema) },
+        key,
+      ),
+    elicitUrl: async ({ message, url, key }: UrlQuestion) =>
+      ask(call, "elicitation/create", { mode: "url", message: requireString(message), url: requireString(url) }, key),
     sample: async ({ key, messages, ...params }: Sampling) =>
-      ask(call, "sampling/createMessage", { ...params, messages: messages.map(withBlock) }, key),
+      ask(call, "sampling/createMessage", { ...params, messages: messages.map(toContentBlock) }, key),
     roots: async ({ key }: { key?: unknown } = {}) =>
       ((await ask(call, "roots/list", {}, key)) as { roots: Json }).roots,
     /** From here on the caller need not wait: it gets the result when it asks for it. */
     startTask: () => {
       if (!call.over) sendSoon(`[${toHost.task},${id}]`);
     },
-    /** Ends the caller's connection, where the caller can come back for the result. */
+    /** Ends the caller's connection, if the caller can fetch the result later. */
     closeStream: () => {
       if (!call.over) sendSoon(`[${toHost.closeStream},${id}]`);
     },
@@ -62,13 +67,13 @@ export function createContext(call: ActiveCall, data: JsonObject | undefined): o
   };
 }
 
-interface Form {
+interface FormQuestion {
   readonly message: Json;
   readonly schema: Json;
   readonly key?: unknown;
 }
 
-interface Visit {
+interface UrlQuestion {
   readonly message: Json;
   readonly url: Json;
   readonly key?: unknown;
@@ -78,19 +83,19 @@ interface Sampling extends Readonly<Record<string, Json>> {
   readonly messages: JsonObject[];
 }
 
-function text(value: unknown): string {
+function requireString(value: unknown): string {
   if (typeof value === "string") return value;
-  throw new TypeError("A question needs a message, and one about a page also its url; both are strings");
+  throw new TypeError("A question needs a message, and a url question also needs its url; both are strings");
 }
 
-function form(schema: Json): JsonObject {
+function requireForm(schema: Json): JsonObject {
   const isForm = typeof schema === "object" && schema !== null && !Array.isArray(schema) && schema["type"] === "object";
   if (isForm && typeof schema["properties"] === "object") return schema;
   throw new TypeError('A question needs a schema: { type: "object", properties: { … } }');
 }
 
-/** A text stands for a block of text. */
-function withBlock(message: JsonObject): JsonObject {
+/** A string is short for a text block. */
+function toContentBlock(message: JsonObject): JsonObject {
   const { content } = message;
   return typeof content === "string" ? { ...message, content: { type: "text", text: content } } : message;
 }

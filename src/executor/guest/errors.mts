@@ -2,19 +2,19 @@ import { positions } from "./bundle.mts";
 import { folders } from "./folders.mts";
 import { messageUnitsMax, stackUnitsMax } from "./wire.mts";
 
-/** An error as it leaves the process. */
-export interface Described {
+/** An error as it is sent to the host. */
+export interface ErrorDescription {
   readonly message: string;
   readonly stack: string | null;
-  /** The program says that the same call may succeed later. */
+  /** The program declares that the same call may succeed later. */
   readonly transient: boolean;
-  /** The program says that the whole request fails. */
+  /** The program declares that the whole request fails. */
   readonly protocol?: boolean;
 }
 
 const protocolErrors = new WeakSet<object>();
 
-/** An error to throw when the request itself cannot be served, rather than the work in it. */
+/** An error to throw when the request itself cannot be served, as opposed to a failure of its work. */
 export function protocolError(message: unknown): Error {
   const error = new Error(String(message));
   protocolErrors.add(error);
@@ -29,25 +29,25 @@ const denials: Readonly<Record<string, string>> = {
   Addon: "load native addons",
 };
 
-/** In the sandbox there is no network besides the relay's: no datagrams, and nobody else who knows names. */
+/** The sandbox has no network besides the relay's: no datagrams, and no other name resolution. */
 const isOffline = process.execPath.startsWith("/sbx/");
 
-/** Describes whatever was thrown, which may be no error and may resist inspection. */
-export function describe(thrown: unknown): Described {
+/** Describes any thrown value, which may not be an Error and may resist inspection. */
+export function describe(thrown: unknown): ErrorDescription {
   try {
     if (!(thrown instanceof Error) && !isErrorLike(thrown)) {
       return { message: shorten(textOf(thrown)), stack: null, transient: false };
     }
     const { name, message, stack, transient } = thrown as Error & { transient?: unknown };
-    // What V8 puts before the frames is the message again, as long as it may be.
+    // V8 repeats the message, however long it is, before the frames.
     const trace = isString(stack) ? stack.slice(stack.indexOf(message) + message.length) : "";
     const frames = positions.mapStack(trace);
-    const said =
+    const text =
       denial(thrown as Error) ?? ([name, message].every(isString) ? withName(name, message) : textOf(message));
     return {
-      message: shorten(said),
+      message: shorten(text),
       stack: frames
-        ? [shorten(said), frames, positions.frameOf(trace)].filter(Boolean).join("\n").slice(0, stackUnitsMax)
+        ? [shorten(text), frames, positions.frameOf(trace)].filter(Boolean).join("\n").slice(0, stackUnitsMax)
         : null,
       transient: transient === true,
       protocol: protocolErrors.has(thrown as Error),
@@ -58,56 +58,56 @@ export function describe(thrown: unknown): Described {
 }
 
 /**
- * Node's messages name command-line flags, and families of addresses, which mean nothing to the author of a definition.
- * Packages' stubs of refused modules use the same code, and say what to do themselves.
+ * Explains errors of Node whose messages name command-line flags or address families, which mean nothing to the author
+ * of a definition. Stubs of refused modules in packages use the same code, and have their own advice.
  */
 function denial(error: Error): string | undefined {
-  const { code, syscall, path, permission, resource } = error as NodeJS.ErrnoException & Partial<Refusal>;
-  if (code === "ENOSPC") return full;
-  const place = path ?? resource;
-  if ((code === "ENOENT" || code === "ERR_ACCESS_DENIED") && isString(place) && place.startsWith(BESIDE_BUNDLE)) {
-    return `${place} is not there: a bundle is one file, and a package that reads others beside its code finds none; ${INSTEAD}`;
+  const { code, syscall, path, permission, resource } = error as NodeJS.ErrnoException & Partial<PermissionDetails>;
+  if (code === "ENOSPC") return DISK_FULL;
+  const target = path ?? resource;
+  if ((code === "ENOENT" || code === "ERR_ACCESS_DENIED") && isString(target) && target.startsWith(BUNDLE_FOLDER)) {
+    return `${target} does not exist: a bundle is a single file, so a package finds no other files next to its code; ${DATA_FILE_HINT}`;
   }
   if (code === "ENOENT" && isString(path) && path !== "" && !path.startsWith("/")) {
     const plain = path.replace(/^(?:\.\/)+/, "");
-    return `${error.message}: code runs in an empty scratch folder. For a file beside the definition, write import data from "./${plain}"; ${FOLDER}`;
+    return `${error.message}: code runs in an empty scratch folder. For a file next to the definition, write import data from "./${plain}"; ${FOLDER_HINT}`;
   }
-  const isAsked =
+  const isLookup =
     /^(?:getaddrinfo|getnameinfo|query)/.test(String(syscall)) && error.message.startsWith(String(syscall));
-  if (isOffline && (code === "EAFNOSUPPORT" || (isAsked && code !== "ENOTFOUND"))) {
-    return 'Guest code has TCP connections and look-ups of addresses alone, to the hosts and ports that "network" of its entry in mcps lists';
+  if (isOffline && (code === "EAFNOSUPPORT" || (isLookup && code !== "ENOTFOUND"))) {
+    return 'Guest code can only open TCP connections and look up addresses, for the hosts and ports that "network" lists in its entry in mcps';
   }
   if (code !== "ERR_ACCESS_DENIED" || error.message.includes(" is refused. ")) return undefined;
-  if (permission === "FileSystemRead") return `Guest code may not read files ${elsewhere()}`;
+  if (permission === "FileSystemRead") return `Guest code may not read files ${outsideFolders()}`;
   if (permission === "FileSystemWrite")
-    return readOnlyFolder(resource) ?? `Guest code may not write files ${elsewhere()}`;
+    return readOnlyFolder(resource) ?? `Guest code may not write files ${outsideFolders()}`;
   const what = isString(permission) ? (denials[permission] ?? `use ${permission}`) : "do this";
-  return `Guest code may not ${what}; its context gives it what it needs from outside`;
+  return `Guest code may not ${what}; it reaches the outside through its context`;
 }
 
 /** The folder that packages take for their own (`bundleNames` of the compiler). */
-const BESIDE_BUNDLE = "/bundle/";
-const INSTEAD =
-  "import the file in a definition and give the package what is in it, or use a package that has its data in JavaScript or JSON";
+const BUNDLE_FOLDER = "/bundle/";
+const DATA_FILE_HINT =
+  "import the file in a definition and pass its content to the package, or use a package whose data is in JavaScript or JSON";
 
-const FOLDER =
+const FOLDER_HINT =
   'for a folder of the machine, start berth dev with --folder data=./data, or add "folders": ["data"] to its entry in mcps, and read below context.folders["data"]';
 
-/** Nothing tells which of them it is. */
-const full =
+/** The error does not tell which of them is full. */
+const DISK_FULL =
   "The scratch folder (os.tmpdir()) is full (BERTH_GUEST_DISK_MB)" +
   (Object.keys(folders).length > 0 ? ", or the disk of one of its folders is" : "") +
-  "; delete what is used";
+  "; delete files after use";
 
-interface Refusal {
+interface PermissionDetails {
   readonly permission: unknown;
-  /** The path that was asked for. */
+  /** The requested path. */
   readonly resource: unknown;
 }
 
-function elsewhere(): string {
-  const places = Object.entries(folders).map(([name, path]) => `its folder "${name}" (${path})`);
-  const all = ["its scratch folder (os.tmpdir())", ...places].join(" and ");
+function outsideFolders(): string {
+  const named = Object.entries(folders).map(([name, path]) => `its folder "${name}" (${path})`);
+  const all = ["its scratch folder (os.tmpdir())", ...named].join(" and ");
   const names = JSON.stringify([...Object.keys(folders), "name"]);
   return (
     `outside ${all}. To give it a folder of the machine, add its name to the entry in mcps, as "folders": ${names}; ` +
@@ -135,7 +135,7 @@ function textOf(value: unknown): string {
   return (typeof value === "object" && JSON.stringify(value)) || String(value);
 }
 
-/** Shortens a text that is too long; where the bundle's file was says nothing to anybody. */
+/** Truncates a long text, and removes the temporary path of the bundle's file. */
 function shorten(text: string): string {
   const message = text.replaceAll(/(?:file:\/\/)?\/\S*berth-bundle\.mjs/g, "the bundle");
   return message.length > messageUnitsMax ? `${message.slice(0, messageUnitsMax - 1)}…` : message;

@@ -1,11 +1,11 @@
 import type { Json } from "../../lib/json.ts";
-import { askHost, refuseOutsideOfCalls } from "./host.mts";
-import { base64Of } from "./values.mts";
+import { askHost, assertInCall } from "./host.mts";
+import { toBase64 } from "./values.mts";
 
 /**
- * `fetch` for the program: the host decides where it may reach, makes the request and hands the bodies over, part by
- * part, as they are taken. A body that ends within its first part goes with the request itself, so that it has a length
- * and can be sent again to where a redirect leads.
+ * `fetch` for the program: the host decides what it may reach, makes the request, and passes the bodies on in parts as
+ * they are read. A body that fits into the first part is sent with the request, so that it has a length and can be sent
+ * again after a redirect.
  */
 const PART_BYTES = 64 * 1024;
 /** A response may not have a body with these (Fetch, "null body status"). */
@@ -23,7 +23,7 @@ interface Head {
 }
 
 export async function hostFetch(call: number, input: unknown, init?: RequestInit): Promise<Response> {
-  refuseOutsideOfCalls(call);
+  assertInCall(call);
   const request = new Request(input as string, init);
   const { url, method, redirect, signal } = request;
   signal.throwIfAborted();
@@ -31,19 +31,19 @@ export async function hostFetch(call: number, input: unknown, init?: RequestInit
   const ask = (step: "fetch" | "fetchWrite" | "fetchRead" | "fetchAbort", params: object = {}): Promise<Json> =>
     askHost(call, step, { id, ...params }) as Promise<Json>;
   const headers = Array.from(request.headers, ([name, value]) => [name, value]);
-  const body = request.body ? await bodyOf(request.body, init?.body) : undefined;
-  const whole = body && "whole" in body ? { base64: base64Of(body.whole) } : undefined;
+  const body = request.body ? await readBody(request.body, init?.body) : undefined;
+  const whole = body && "whole" in body ? { base64: toBase64(body.whole) } : undefined;
   const parts =
     body && "rest" in body ? { parts: true, ...(body.length !== undefined && { length: body.length }) } : {};
 
-  // The host refuses whatever of the request still waits then.
+  // The host then rejects whatever of the request is still pending.
   const abort = (): void => void ask("fetchAbort").catch(() => {});
   signal.addEventListener("abort", abort, { once: true });
   try {
     const answer = ask("fetch", { url, method, headers, redirect, ...whole, ...parts });
     if (body && "rest" in body) void sendParts(body, ask);
     const head = (await answer) as unknown as Head;
-    return responseOf(head, ask, signal, () => signal.removeEventListener("abort", abort));
+    return createResponse(head, ask, signal, () => signal.removeEventListener("abort", abort));
   } catch (error) {
     signal.removeEventListener("abort", abort);
     if (signal.aborted) throw signal.reason;
@@ -60,13 +60,13 @@ interface Parts {
   readonly length: number | undefined;
 }
 
-/** A stream from the program leaves as it comes; of everything else the beginning is read first. */
-async function bodyOf(
+/** A stream of the program is sent as it arrives; the beginning of any other body is read first. */
+async function readBody(
   body: ReadableStream<Uint8Array>,
-  given: unknown,
+  source: unknown,
 ): Promise<{ readonly whole: Uint8Array } | Parts> {
   const rest = body.getReader();
-  if (isStream(given)) return { first: undefined, rest, length: undefined };
+  if (isStream(source)) return { first: undefined, rest, length: undefined };
   const chunks: Uint8Array[] = [];
   let bytes = 0;
   while (bytes <= PART_BYTES) {
@@ -75,7 +75,7 @@ async function bodyOf(
     chunks.push(value);
     bytes += value.length;
   }
-  return { first: Buffer.concat(chunks), rest, length: lengthOf(given) };
+  return { first: Buffer.concat(chunks), rest, length: byteLength(source) };
 }
 
 async function sendParts({ first, rest }: Parts, ask: Ask): Promise<void> {
@@ -88,7 +88,7 @@ async function sendParts({ first, rest }: Parts, ask: Ask): Promise<void> {
     }
     await ask("fetchWrite");
   } catch (error) {
-    // The fetch itself says why it failed; the program's own stream is told that nobody reads it any more.
+    // The fetch itself reports why it failed; the program's own stream is cancelled.
     await rest.cancel(error).catch(() => {});
     await ask("fetchAbort").catch(() => {});
   }
@@ -96,34 +96,39 @@ async function sendParts({ first, rest }: Parts, ask: Ask): Promise<void> {
 
 async function sendPart(part: Uint8Array, ask: Ask): Promise<void> {
   for (let start = 0; start < part.length; start += PART_BYTES) {
-    await ask("fetchWrite", { base64: base64Of(part.subarray(start, start + PART_BYTES)) });
+    await ask("fetchWrite", { base64: toBase64(part.subarray(start, start + PART_BYTES)) });
   }
 }
 
-function responseOf({ hasBody, headers, ...head }: Head, ask: Ask, signal: AbortSignal, over: () => void): Response {
+function createResponse(
+  { hasBody, headers, ...head }: Head,
+  ask: Ask,
+  signal: AbortSignal,
+  onDone: () => void,
+): Response {
   const { status, statusText, url, redirected } = head;
   const empty = !hasBody || WITHOUT_BODY.has(status);
-  if (empty) over();
-  const response = new Response(empty ? null : answerBody(ask, signal, over), { status, statusText, headers });
+  if (empty) onDone();
+  const response = new Response(empty ? null : answerBody(ask, signal, onDone), { status, statusText, headers });
   return Object.defineProperties(response, { url: { value: url }, redirected: { value: redirected } });
 }
 
-function answerBody(ask: Ask, signal: AbortSignal, over: () => void): ReadableStream<Uint8Array> {
+function answerBody(ask: Ask, signal: AbortSignal, onDone: () => void): ReadableStream<Uint8Array> {
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
         try {
           const part = (await ask("fetchRead")) as { base64: string } | null;
           if (part) return controller.enqueue(new Uint8Array(Buffer.from(part.base64, "base64")));
-          over();
+          onDone();
           controller.close();
         } catch (error) {
-          over();
+          onDone();
           controller.error(signal.aborted ? signal.reason : new TypeError((error as Error).message, { cause: error }));
         }
       },
       async cancel() {
-        over();
+        onDone();
         await ask("fetchAbort").catch(() => {});
       },
     },
@@ -135,8 +140,8 @@ function isStream(body: unknown): boolean {
   return body instanceof ReadableStream || (typeof body === "object" && body !== null && Symbol.asyncIterator in body);
 }
 
-/** Undefined when the length is known only after encoding. */
-function lengthOf(body: unknown): number | undefined {
+/** Undefined if the length is known only after encoding. */
+function byteLength(body: unknown): number | undefined {
   if (typeof body === "string") return Buffer.byteLength(body);
   if (body instanceof ArrayBuffer || ArrayBuffer.isView(body)) return body.byteLength;
   return body instanceof Blob ? body.size : undefined;

@@ -1,6 +1,6 @@
 import { FOLDER_VARIABLE } from "./wire.mts";
 
-/** Where the folders of the machine are that the program is given, by name; known before it has a say in anything. */
+/** The paths of the program's folders, by name; read before the program can change its environment. */
 export const folders: Readonly<Record<string, string>> = Object.freeze(
   Object.fromEntries(
     Object.entries(process.env).flatMap(([name, path]) =>

@@ -5,11 +5,12 @@ import type { Asked, Told } from "../../network/relay-wire.ts";
 import { ETC, etcFiles, PROXY, RESOLVER, SOCKETS } from "./wire.mts";
 
 /**
- * The way out of a script: the first process of its sandbox, which starts the script, further confined, in the same
- * network. A script's programs know hosts and ports alone, so each listed host gets an address of loopback, at which this
- * process listens at the listed ports, and hands each connection on to the relay. Names are found in `/etc/hosts`; those
- * that a list cannot name (`*.example.org`) by a resolver, and what is listed as an address is reached by a proxy, which
- * the environment names. This process decides nothing: the relay says what is listed, and what may be reached.
+ * The egress of a script: the first process of its sandbox, which starts the script, further confined, in the same
+ * network namespace. Programs of a script know only hosts and ports, so each listed host gets a loopback address, where
+ * this process listens on the listed ports and forwards each connection to the relay. Names are resolved by
+ * `/etc/hosts`, those of a wildcard (`*.example.org`) by a resolver, and hosts listed by address are reached through a
+ * proxy that the environment names. This process decides nothing: the relay knows what is listed and what may be
+ * reached.
  */
 type Listed = Extract<Told, { hosts: unknown }>["hosts"][number];
 
@@ -18,9 +19,9 @@ interface Target {
   readonly port: number;
 }
 
-/** A wanted connection, and what either side is told besides. */
-interface Asking extends Target {
-  /** Sent to the host, before all that follows. */
+/** A requested connection, and what either side is sent in addition. */
+interface ForwardRequest extends Target {
+  /** Sent to the host before everything else. */
   readonly first?: string | Buffer;
   readonly opened?: string;
   readonly refused?: (why: string, code: string) => string;
@@ -28,28 +29,28 @@ interface Asking extends Target {
 
 const [file = "", ...args] = process.argv.slice(2);
 let listed: readonly Listed[] = [];
-/** The addresses of hosts here, and where something listens. */
+/** The loopback addresses of hosts, and the addresses and ports that have a listener. */
 const addresses = new Map<string, string>();
-const places = new Set<string>();
+const listeners = new Set<string>();
 const clients = new Set<Socket>();
-const complaints = new Set<string>();
+const warnings = new Set<string>();
 
-async function open(given: readonly Listed[]): Promise<void> {
-  listed = given;
+async function open(hosts: readonly Listed[]): Promise<void> {
+  listed = hosts;
   boundBuffers();
-  const hosts = listed.filter(({ kind }) => kind === "host");
-  for (const { name } of hosts) if (!addresses.has(name)) giveAddress(name);
+  const named = listed.filter(({ kind }) => kind === "host");
+  for (const { name } of named) if (!addresses.has(name)) assignAddress(name);
   writeEtc();
   await Promise.all([
-    listen(createServer(OPTIONS, onProxied), PROXY),
-    listen(createServer(onResolving), RESOLVER),
-    // Programs have an address of their own for "localhost", so that name goes before what stands as "127.0.0.1".
-    ...hosts.sort((one, other) => Number(other.name === "localhost") - Number(one.name === "localhost")).map(listenFor),
+    listen(createServer(OPTIONS, onProxyClient), PROXY),
+    listen(createServer(onDnsClient), RESOLVER),
+    // Programs resolve "localhost" on their own, so that name takes precedence over "127.0.0.1" as a host.
+    ...named.sort((one, other) => Number(other.name === "localhost") - Number(one.name === "localhost")).map(listenFor),
   ]);
 }
 
-/** Addresses that are written as such are reached by the proxy alone, unless they are this machine's own. */
-function giveAddress(name: string): void {
+/** Hosts listed by address are reached only through the proxy, unless the address is a loopback address. */
+function assignAddress(name: string): void {
   const next = addresses.size + 1;
   if (next > NAMES_MAX) return;
   if (name === "localhost") addresses.set(name, "127.0.0.1");
@@ -59,16 +60,16 @@ function giveAddress(name: string): void {
 
 async function listenFor({ name: host, port }: Pick<Listed, "name" | "port">): Promise<void> {
   const address = addresses.get(host);
-  const place = `${address} ${port}`;
-  if (address === undefined || places.has(place) || places.size >= LISTENERS_MAX) return;
-  places.add(place);
+  const endpoint = `${address} ${port}`;
+  if (address === undefined || listeners.has(endpoint) || listeners.size >= LISTENERS_MAX) return;
+  listeners.add(endpoint);
   await listen(
     createServer(OPTIONS, (client) => forward(client, { host, port })),
     { host: address, port },
   );
 }
 
-/** The kernel keeps what is sent in memory that counts to no process: a socket has no more of it than a local one. */
+/** Data in flight is in kernel memory that counts to no process: a socket gets no more of it than a local one. */
 function boundBuffers(): void {
   const lengths = { tcp_rmem: "4096 65536 131072", tcp_wmem: "4096 16384 65536" };
   try {
@@ -84,7 +85,7 @@ function writeEtc(): void {
   const named = [...addresses].filter(([name, address]) => name !== address && name !== "localhost");
   const texts: Record<(typeof etcFiles)[number], readonly string[]> = {
     hosts: ["127.0.0.1 localhost", "::1 localhost", ...named.map(([name, address]) => `${address} ${name}`)],
-    // Over TCP, since there is no UDP; and names are whole.
+    // Over TCP, since there is no UDP, and without search domains.
     "resolv.conf": [`nameserver ${RESOLVER.host}`, "search .", "options use-vc attempts:1"],
     "nsswitch.conf": ["passwd: files", "group: files", "hosts: files dns"],
     passwd: ["nobody:x:65534:65534:nobody:/tmp:/bin/sh"],
@@ -101,15 +102,15 @@ function listen(server: Server, { host, port }: Target): Promise<void> {
   });
 }
 
-/** The pipes of the script's text, its environment, and its filter of system calls are the sandbox's. */
+/** Descriptors 3 to 5 are the sandbox's pipes: the script's source, its environment, and its system call filter. */
 function start(): void {
   const child = spawn(file, args, { stdio: ["inherit", "inherit", "inherit", 3, 4, 5], env: {} });
   child.on("error", (error) => fail(error.message));
   child.on("exit", (code) => {
     const end = (): void => process.exit(code ?? KILLED);
     if (clients.size === 0) return end();
-    // What it had sent before it ended still goes out.
-    setTimeout(end, LEAVING_MS);
+    // Data that it sent before it ended is still delivered.
+    setTimeout(end, DRAIN_MS);
     for (const client of clients) client.once("close", () => clients.size === 0 && end());
   });
 }
@@ -119,38 +120,38 @@ function fail(why: string): void {
   process.exit(1);
 }
 
-function complain(why: string): void {
-  if (complaints.has(why) || complaints.size >= COMPLAINTS_MAX) return;
-  complaints.add(why);
+function warn(why: string): void {
+  if (warnings.has(why) || warnings.size >= COMPLAINTS_MAX) return;
+  warnings.add(why);
   process.stderr.write(`${why}\n`);
 }
 
-function forward(client: Socket, asking: Asking): void {
-  if (!keep(client)) return;
-  const { host, port, refused } = asking;
+function forward(client: Socket, request: ForwardRequest): void {
+  if (!accept(client)) return;
+  const { host, port, refused } = request;
   let outside: Socket | undefined;
-  ask({ connect: { host, port } }, (told, done) => {
-    if ("socket" in told) {
-      outside = connect({ path: `${SOCKETS}/${told.socket}`, allowHalfOpen: true });
+  ask({ connect: { host, port } }, (reply, done) => {
+    if ("socket" in reply) {
+      outside = connect({ path: `${SOCKETS}/${reply.socket}`, allowHalfOpen: true });
       outside.on("close", done);
-      return carry(client, outside, asking);
+      return carry(client, outside, request);
     }
     done();
-    if ("refused" in told) {
-      complain(told.refused);
-      return void (refused ? client.end(refused(told.refused, told.code)) : client.resetAndDestroy());
+    if ("refused" in reply) {
+      warn(reply.refused);
+      return void (refused ? client.end(refused(reply.refused, reply.code)) : client.resetAndDestroy());
     }
-    if (!("ended" in told)) return;
-    // The relay ends without a word when all is said in both directions.
-    if (told.ended === RELAY_ENDED && outside?.writableEnded) return;
-    // Where there is no reason but a code, the program tells it itself.
-    if (told.ended.includes(" ")) complain(`${host}:${port} was cut: ${told.ended}`);
+    if (!("ended" in reply)) return;
+    // The relay ends without a reason when both directions are finished.
+    if (reply.ended === RELAY_ENDED && outside?.writableEnded) return;
+    // A reason that is only a code is reported by the program itself.
+    if (reply.ended.includes(" ")) warn(`${host}:${port} was cut: ${reply.ended}`);
     client.resetAndDestroy();
   });
 }
 
-function carry(client: Socket, outside: Socket, { first = "", opened = "" }: Asking): void {
-  const onLeft = (): void => {
+function carry(client: Socket, outside: Socket, { first = "", opened = "" }: ForwardRequest): void {
+  const onClientClosed = (): void => {
     if (outside.writableFinished || outside.destroyed) return void outside.destroy();
     outside.end();
     outside.once("finish", () => outside.destroy());
@@ -159,16 +160,16 @@ function carry(client: Socket, outside: Socket, { first = "", opened = "" }: Ask
   outside.on("close", () => {
     if (!client.writableEnded) client.destroy();
   });
-  if (client.destroyed) return onLeft();
-  client.on("close", onLeft);
+  if (client.destroyed) return onClientClosed();
+  client.on("close", onClientClosed);
   outside.write(first);
   client.write(opened);
   client.pipe(outside);
   outside.pipe(client);
 }
 
-/** False for a client that is one too many. */
-function keep(client: Socket): boolean {
+/** False if there are too many clients. */
+function accept(client: Socket): boolean {
   client.on("error", () => client.destroy());
   if (clients.has(client)) return true;
   if (clients.size >= CLIENTS_MAX) {
@@ -180,12 +181,12 @@ function keep(client: Socket): boolean {
   return true;
 }
 
-/** Asks the relay; `onTold` hears all that it says, until it is `done`. It may be about to begin anew, and is asked again. */
-function ask(asked: Asked, onTold: (told: Told, done: () => void) => void, left = TRIES): void {
-  let isTold = false;
+/** Sends a request to the relay; `onReply` receives replies until `done`. Retries: the relay may be restarting. */
+function ask(request: Asked, onReply: (told: Told, done: () => void) => void, retries = TRIES): void {
+  let hasReply = false;
   let isDone = false;
   let text = "";
-  const socket = connect({ path: `${SOCKETS}/door` }, () => socket.write(`${JSON.stringify(asked)}\n`));
+  const socket = connect({ path: `${SOCKETS}/door` }, () => socket.write(`${JSON.stringify(request)}\n`));
   const done = (): void => {
     isDone = true;
     socket.destroy();
@@ -194,59 +195,60 @@ function ask(asked: Asked, onTold: (told: Told, done: () => void) => void, left 
     const lines = (text + chunk).split("\n");
     text = lines.pop()!;
     for (const line of lines) {
-      isTold = true;
-      if (!isDone) onTold(JSON.parse(line) as Told, done);
+      hasReply = true;
+      if (!isDone) onReply(JSON.parse(line) as Told, done);
     }
   });
   socket.on("error", () => {});
   socket.on("close", () => {
     if (isDone) return;
-    if (isTold) return onTold({ ended: RELAY_ENDED }, done);
-    if (left > 0) return void setTimeout(ask, AGAIN_MS, asked, onTold, left - 1);
-    onTold({ refused: "there is no way out to the network for now; try again", code: "ECONNREFUSED" }, done);
+    if (hasReply) return onReply({ ended: RELAY_ENDED }, done);
+    if (retries > 0) return void setTimeout(ask, RETRY_MS, request, onReply, retries - 1);
+    onReply({ refused: "the network is unavailable at the moment; try again", code: "ECONNREFUSED" }, done);
   });
 }
 
-/** Questions about names (RFC 1035, over TCP): the relay says which hosts are listed. */
-function onResolving(client: Socket): void {
-  if (!keep(client)) return;
+/** DNS queries (RFC 1035, over TCP); the relay says which hosts are listed. */
+function onDnsClient(client: Socket): void {
+  if (!accept(client)) return;
   client.setTimeout(HEAD_MS, () => client.destroy());
-  let read = Buffer.alloc(0);
-  let isAsking = false;
+  let received = Buffer.alloc(0);
+  let isResolving = false;
   const answerNext = (): void => {
-    if (isAsking || client.destroyed || read.length < 2 || read.length < 2 + read.readUInt16BE(0)) return;
-    const message = read.subarray(2, 2 + read.readUInt16BE(0));
-    read = read.subarray(2 + message.length);
-    const asked = readQuestion(message);
-    if (!asked) return void client.destroy();
-    isAsking = true;
-    resolve(asked.name, (address) => {
-      isAsking = false;
-      if (!client.destroyed) client.write(answerTo(message.subarray(0, asked.end), asked.kind, address));
+    if (isResolving || client.destroyed || received.length < 2 || received.length < 2 + received.readUInt16BE(0))
+      return;
+    const message = received.subarray(2, 2 + received.readUInt16BE(0));
+    received = received.subarray(2 + message.length);
+    const question = readQuestion(message);
+    if (!question) return void client.destroy();
+    isResolving = true;
+    resolve(question.name, (address) => {
+      isResolving = false;
+      if (!client.destroyed) client.write(createDnsResponse(message.subarray(0, question.end), question.kind, address));
       answerNext();
     });
   };
   client.on("data", (chunk: Buffer) => {
-    read = Buffer.concat([read, chunk]);
-    if (read.length > HEAD_BYTES_MAX) client.destroy();
+    received = Buffer.concat([received, chunk]);
+    if (received.length > HEAD_BYTES_MAX) client.destroy();
     else answerNext();
   });
 }
 
-function resolve(name: string, onFound: (address: string | undefined) => void): void {
-  ask({ lookup: name }, (told, done) => {
+function resolve(name: string, onResolved: (address: string | undefined) => void): void {
+  ask({ lookup: name }, (reply, done) => {
     done();
-    if ("refused" in told) complain(told.refused);
-    if (!("addresses" in told)) return onFound(undefined);
+    if ("refused" in reply) warn(reply.refused);
+    if (!("addresses" in reply)) return onResolved(undefined);
     const host = name.toLowerCase();
-    if (!addresses.has(host)) giveAddress(host);
-    const fitting = listed.filter(
+    if (!addresses.has(host)) assignAddress(host);
+    const matching = listed.filter(
       ({ kind, name: domain }) => kind === "any" || (kind === "below" && host.endsWith(`.${domain}`)),
     );
-    const listening = fitting.map(({ port }) => listenFor({ name: host, port }));
+    const listening = matching.map(({ port }) => listenFor({ name: host, port }));
     void Promise.all(listening).then(
-      () => onFound(addresses.get(host)),
-      () => onFound(undefined),
+      () => onResolved(addresses.get(host)),
+      () => onResolved(undefined),
     );
   });
 }
@@ -264,42 +266,42 @@ function readQuestion(message: Buffer): { name: string; kind: number; end: numbe
   return end > message.length ? undefined : { name: labels.join("."), kind: message.readUInt16BE(at + 1), end };
 }
 
-/** `question`: the message up to the end of its question. Without an address, there is no such name. */
-function answerTo(question: Buffer, kind: number, address: string | undefined): Buffer {
+/** `question`: the message up to the end of its question. Without an address, the name does not exist. */
+function createDnsResponse(question: Buffer, kind: number, address: string | undefined): Buffer {
   const isAnswered = address !== undefined && kind === A;
   const record = Buffer.from([0xc0, 12, 0, A, 0, 1, 0, 0, 0, 0, 0, 4, ...(address ?? "").split(".").map(Number)]);
   const answer = Buffer.concat([Buffer.alloc(2), question, ...(isAnswered ? [record] : [])]);
   answer.writeUInt16BE(answer.length - 2, 0);
-  answer.writeUInt16BE(address === undefined ? NO_SUCH_NAME : FOUND, 4);
+  answer.writeUInt16BE(address === undefined ? NXDOMAIN : NO_ERROR, 4);
   answer.writeUInt16BE(isAnswered ? 1 : 0, 8);
   answer.fill(0, 10, 14);
   return answer;
 }
 
 const A = 1;
-/** An answer, recursion wanted and available; and the same with `NXDOMAIN`. */
-const [FOUND, NO_SUCH_NAME] = [0x8180, 0x8183] as const;
+/** Response flags, with recursion desired and available; and the same with `NXDOMAIN`. */
+const [NO_ERROR, NXDOMAIN] = [0x8180, 0x8183] as const;
 
-/** HTTP as it is spoken to proxies: `CONNECT host:port`, or a request with a whole URL, one on each connection. */
-function onProxied(client: Socket): void {
-  if (!keep(client)) return;
+/** The protocol of HTTP proxies: `CONNECT host:port`, or a request with an absolute URL, one per connection. */
+function onProxyClient(client: Socket): void {
+  if (!accept(client)) return;
   client.setTimeout(HEAD_MS, () => client.destroy());
-  let read = Buffer.alloc(0);
+  let received = Buffer.alloc(0);
   const onData = (chunk: Buffer): void => {
-    read = Buffer.concat([read, chunk]);
-    const end = read.indexOf("\r\n\r\n");
-    if (end < 0 && read.length <= HEAD_BYTES_MAX) return;
+    received = Buffer.concat([received, chunk]);
+    const end = received.indexOf("\r\n\r\n");
+    if (end < 0 && received.length <= HEAD_BYTES_MAX) return;
     client.off("data", onData);
     client.pause();
     client.setTimeout(0);
-    const rest = read.subarray(end + 4);
-    const asking = end < 0 ? undefined : readHead(read.subarray(0, end).toString("latin1"));
-    if (!asking || asking.host.length > HOST_UNITS_MAX || asking.port < 1 || asking.port > 65_535)
-      return void client.end(response(400, "This is no request for a proxy"));
+    const rest = received.subarray(end + 4);
+    const request = end < 0 ? undefined : readHead(received.subarray(0, end).toString("latin1"));
+    if (!request || request.host.length > HOST_UNITS_MAX || request.port < 1 || request.port > 65_535)
+      return void client.end(createResponse(400, "This is not a proxy request"));
     forward(client, {
-      ...asking,
-      first: Buffer.concat([Buffer.from(asking.first, "latin1"), rest]),
-      refused: responseTo,
+      ...request,
+      first: Buffer.concat([Buffer.from(request.first, "latin1"), rest]),
+      refused: refusalResponse,
     });
   };
   client.on("data", onData);
@@ -314,43 +316,46 @@ function readHead(head: string): (Target & { readonly first: string; readonly op
   }
   const url = URL.canParse(target) ? new URL(target) : undefined;
   if (method === undefined || url?.protocol !== "http:") return undefined;
-  const kept = fields.filter((field) => !/^(?:proxy-[a-z-]*|connection|keep-alive)[ \t]*:/i.test(field));
-  const first = [`${method} ${url.pathname}${url.search} HTTP/1.1`, ...kept, "Connection: close", "", ""].join("\r\n");
+  const forwarded = fields.filter((field) => !/^(?:proxy-[a-z-]*|connection|keep-alive)[ \t]*:/i.test(field));
+  const first = [`${method} ${url.pathname}${url.search} HTTP/1.1`, ...forwarded, "Connection: close", "", ""].join(
+    "\r\n",
+  );
   return { host: url.hostname.replace(/^\[|\]$/g, ""), port: url.port === "" ? 80 : Number(url.port), first };
 }
 
-function responseTo(why: string, code: string): string {
-  return response(code === "EACCES" ? 403 : 502, why);
+function refusalResponse(why: string, code: string): string {
+  return createResponse(code === "EACCES" ? 403 : 502, why);
 }
 
-function response(status: keyof typeof statuses, why: string): string {
+function createResponse(status: keyof typeof statuses, why: string): string {
   const fields = ["Content-Type: text/plain; charset=utf-8", `Content-Length: ${Buffer.byteLength(why) + 1}`];
   return [`HTTP/1.1 ${status} ${statuses[status]}`, ...fields, "Connection: close", "", `${why}\n`].join("\r\n");
 }
 
-const RELAY_ENDED = "the relay of this Berth has ended";
+const RELAY_ENDED = "Berth's network relay has ended";
 const statuses = { 400: "Bad Request", 403: "Forbidden", 502: "Bad Gateway" } as const;
 const ESTABLISHED = "HTTP/1.1 200 Connection established\r\n\r\n";
 const OPTIONS = { allowHalfOpen: true };
-/** More connections of scripts than the relay gives to anybody are closed at once. */
+/** More connections of a script than the relay allows are closed immediately. */
 const CLIENTS_MAX = 128;
 const BACKLOG = 64;
 const LISTENERS_MAX = 128;
-/** The most hosts that have an address here. */
+/** The most hosts with a loopback address. */
 const NAMES_MAX = 4_096;
 const HEAD_BYTES_MAX = 16 * 1024;
 const HOST_UNITS_MAX = 253;
 const HEAD_MS = 10_000;
 const COMPLAINTS_MAX = 20;
-/** How long it may take to hand on what a script had sent. */
-const LEAVING_MS = 500;
-const AGAIN_MS = 100;
+/** How long delivering the rest may take after a script has ended. */
+const DRAIN_MS = 500;
+const RETRY_MS = 100;
 const TRIES = 20;
-/** As a shell reports a process that was killed. */
+/** The exit code of a shell for a process that was killed. */
 const KILLED = 137;
 
-ask({ listed: true }, (told, done) => {
+ask({ listed: true }, (reply, done) => {
   done();
-  if (!("hosts" in told)) return fail("refused" in told ? told.refused : "the relay does not say what is listed");
-  void open(told.hosts).then(start, (error: Error) => fail(error.message));
+  if (!("hosts" in reply))
+    return fail("refused" in reply ? reply.refused : "the relay did not report the listed hosts");
+  void open(reply.hosts).then(start, (error: Error) => fail(error.message));
 });

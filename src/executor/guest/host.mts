@@ -1,55 +1,55 @@
 import type { Json } from "../../lib/json.ts";
 import type { HostOperation } from "../host-operations.ts";
-import { isUnderWay } from "./active.mts";
+import { isActive } from "./active.mts";
 import { send } from "./pipe.mts";
-import { replyOf, toHost } from "./wire.mts";
+import { replyKinds, toHost } from "./wire.mts";
 
-/** The requests that wait for the host's answer. The program asks, the host decides. */
-interface Waiting {
+/** The requests that wait for the host's answer. */
+interface PendingRequest {
   resolve(value: Json | Uint8Array): void;
   reject(error: Error): void;
 }
 
-const waiting = new Map<number, Waiting>();
+const pending = new Map<number, PendingRequest>();
 let lastId = 0;
 
 export function settleRequest(id: number, kind: number, value: Json, bytes?: Uint8Array, refusal?: object): void {
-  const request = waiting.get(id);
-  waiting.delete(id);
+  const request = pending.get(id);
+  pending.delete(id);
   if (kind === 0) request?.reject(Object.assign(new Error(value as string), refusal));
-  else request?.resolve(bytes ? read(kind, bytes) : value);
+  else request?.resolve(bytes ? decode(kind, bytes) : value);
 }
 
-function read(kind: number, bytes: Uint8Array): Json | Uint8Array {
-  if (kind === replyOf.bytes) return bytes;
+function decode(kind: number, bytes: Uint8Array): Json | Uint8Array {
+  if (kind === replyKinds.bytes) return bytes;
   const text = new TextDecoder().decode(bytes);
-  return kind === replyOf.text ? text : (JSON.parse(text) as Json);
+  return kind === replyKinds.text ? text : (JSON.parse(text) as Json);
 }
 
-/** A variable or a secret; undefined when there is none. */
+/** A variable or a secret; undefined if there is none. */
 export async function readName(call: number, kind: "variable" | "secret", name: string): Promise<Json | undefined> {
   return ((await askHost(call, kind, { name })) as Json) ?? undefined;
 }
 
-/** The bytes that a CID names; undefined when there are none. */
+/** The bytes of a CID; undefined if there are none. */
 export async function readCid(call: number, cid: string): Promise<Uint8Array | undefined> {
   return ((await askHost(call, "cid", { cid })) as Uint8Array | null) ?? undefined;
 }
 
 const OUTSIDE_OF_CALLS = "the host can only be asked while a call is in flight";
 
-/** Thrown where the program asks, so that the stack begins there: what it did not wait for tells no place later. */
-export function refuseOutsideOfCalls(call: number): void {
+/** Thrown at the program's call, so that the stack begins there: a rejection that is not awaited has no position. */
+export function assertInCall(call: number): void {
   if (call === 0) throw new TypeError(OUTSIDE_OF_CALLS);
 }
 
 /** Sends a request to the host and resolves with its answer. */
 export function askHost(call: number, operation: HostOperation, params: object): Promise<Json | Uint8Array> {
-  // The host would not answer a call that is over.
-  if (!isUnderWay(call)) return Promise.reject(new Error(OUTSIDE_OF_CALLS));
+  // The host would not answer a finished call.
+  if (!isActive(call)) return Promise.reject(new Error(OUTSIDE_OF_CALLS));
   return new Promise((resolve, reject) => {
     const id = ++lastId;
-    waiting.set(id, { resolve, reject });
+    pending.set(id, { resolve, reject });
     send(`[${toHost.request},${call},${id},"${operation}",${JSON.stringify(params)}]`);
   });
 }

@@ -1,45 +1,44 @@
 /**
- * Finds what JSON would lose of a result. `JSON.stringify` silently writes a map, an error or a promise as `{}`, and
- * NaN as null; so its output is examined where it may have done that.
+ * Finds what a result would lose as JSON. `JSON.stringify` silently writes a map, an error or a promise as `{}`, and
+ * NaN as null, so its output is examined if it contains either.
  */
 
-/** A value in a result: its path, from the outside inwards, and its kind. */
-interface Found {
+/** A value that JSON would lose: its path, from the outside inwards, and its kind. */
+interface Loss {
   readonly path: string[];
-  readonly what: string;
+  readonly kind: string;
 }
 
-/**
- * Finds the losses in a result that was written as `json`: values that JSON cannot express, and those written as null
- * instead.
- */
-export function lossIn(value: unknown, json: string): { readonly unwritable?: string; readonly nulled?: string } {
+/** Finds what a result written as `json` has lost: values that JSON cannot represent or writes as null. */
+export function findLoss(value: unknown, json: string): { readonly unwritable?: string; readonly nulled?: string } {
   if (!(json.includes("{}") || json.includes("null")) || !mayLose([value])) return nothingLost;
-  const unwritable = unwritableIn(value);
+  const unwritable = describeUnwritable(value);
   if (unwritable !== undefined) return { unwritable };
-  const nulled = find(value, kindNulled);
-  return nulled ? { nulled: `${pointer(nulled.path) || "the value"} is ${nulled.what}` } : nothingLost;
+  const nulled = find(value, classifyNulled);
+  return nulled ? { nulled: `${pointer(nulled.path) || "the value"} is ${nulled.kind}` } : nothingLost;
 }
 
 const nothingLost = {};
 
-/** Quick, since most results with a null or an empty object are correct. Errors and views have been refused. */
+/** A quick check: most results with a null or an empty object are correct. Errors and typed arrays were rejected. */
 function mayLose(holder: object): boolean {
   try {
-    return Array.isArray(holder) ? holder.some((it) => isSuspect(it) || isHole(it)) : membersMayBeLost(holder);
+    return Array.isArray(holder)
+      ? holder.some((element) => isSuspect(element) || isHole(element))
+      : membersMayBeLost(holder);
   } catch {
     return true;
   }
 }
 
 function membersMayBeLost(holder: object): boolean {
-  // Bytes as well, which have a key for each byte.
-  if (writesItself(holder)) return false;
+  // This includes bytes, which would have a key for each byte.
+  if (hasToJson(holder)) return false;
   const keys = Object.keys(holder);
   for (let index = 0; index < keys.length; index++) {
     if (isSuspect((holder as Record<string, unknown>)[keys[index]!])) return true;
   }
-  return keys.length === 0 && !carried.has(kindOfObject(holder));
+  return keys.length === 0 && !serializable.has(objectTag(holder));
 }
 
 function isSuspect(value: unknown): boolean {
@@ -51,21 +50,19 @@ function isHole(value: unknown): boolean {
   return value === undefined || typeof value === "function" || typeof value === "symbol";
 }
 
-/**
- * Describes a value that JSON cannot express, as the end of the sentence "its result …"; undefined if there is none.
- */
-export function unwritableIn(value: unknown): string | undefined {
-  const found = find(value, kindLost);
-  return found && said(found);
+/** Describes a value that JSON cannot represent, to complete "its result …"; undefined if there is none. */
+export function describeUnwritable(value: unknown): string | undefined {
+  const loss = find(value, classifyLost);
+  return loss && formatLoss(loss);
 }
 
-function said({ path, what }: Found): string {
+function formatLoss({ path, kind: what }: Loss): string {
   const article = /^[AEIOU]/.test(what) ? "an" : "a";
   const where = path.length === 0 ? "" : ` at ${pointer(path)}`;
-  return `${where ? "holds" : "is"} ${article} ${what}${where}, which JSON cannot carry; ${insteadOf(what)}`;
+  return `${where ? "contains" : "is"} ${article} ${what}${where}, which JSON cannot represent; ${hintFor(what)}`;
 }
 
-/** The most of a path that is shown. */
+/** The most of a path that is shown, in UTF-16 code units. */
 const pathUnitsMax = 200;
 
 function pointer(path: readonly string[]): string {
@@ -73,82 +70,82 @@ function pointer(path: readonly string[]): string {
   return text.length > pathUnitsMax ? `${text.slice(0, pathUnitsMax - 1)}…` : text;
 }
 
-type KindOf = (value: unknown, isElement: boolean) => string | undefined;
+type Classify = (value: unknown, isElement: boolean) => string | undefined;
 
-function find(value: unknown, kindOf: KindOf): Found | undefined {
+function find(value: unknown, classify: Classify): Loss | undefined {
   const seen = new Set<object>();
-  const visit = (it: unknown, isElement: boolean): Found | undefined => {
-    const what = kindOf(it, isElement);
-    if (what !== undefined) return { path: [], what };
-    if (typeof it !== "object" || it === null || seen.has(it) || writesItself(it)) return undefined;
-    seen.add(it);
-    if (Array.isArray(it)) {
-      for (let index = 0; index < it.length; index++) {
-        const found = visit(it[index], true);
-        if (found) return inside(String(index), found);
+  const visit = (current: unknown, isElement: boolean): Loss | undefined => {
+    const kind = classify(current, isElement);
+    if (kind !== undefined) return { path: [], kind: kind };
+    if (typeof current !== "object" || current === null || seen.has(current) || hasToJson(current)) return undefined;
+    seen.add(current);
+    if (Array.isArray(current)) {
+      for (let index = 0; index < current.length; index++) {
+        const loss = visit(current[index], true);
+        if (loss) return prependStep(String(index), loss);
       }
       return undefined;
     }
-    for (const key of Object.keys(it)) {
-      const found = visit((it as Record<string, unknown>)[key], false);
-      if (found) return inside(key, found);
+    for (const key of Object.keys(current)) {
+      const loss = visit((current as Record<string, unknown>)[key], false);
+      if (loss) return prependStep(key, loss);
     }
     return undefined;
   };
   try {
     return visit(value, true);
   } catch {
-    // A value that resists a second look was still written once.
+    // A value that resists a second inspection was still written once.
     return undefined;
   }
 }
 
-function inside(step: string, found: Found): Found {
-  found.path.unshift(step);
-  return found;
+function prependStep(step: string, loss: Loss): Loss {
+  loss.path.unshift(step);
+  return loss;
 }
 
-function writesItself(value: object): boolean {
+function hasToJson(value: object): boolean {
   return typeof (value as { toJSON?: unknown }).toJSON === "function";
 }
 
-/** Classes that JSON writes with all that they hold. */
-const carried = new Set("Object Array Arguments String Number Boolean".split(" "));
+/** Classes that JSON writes completely. */
+const serializable = new Set("Object Array Arguments String Number Boolean".split(" "));
 
-function kindLost(value: unknown, isElement: boolean): string | undefined {
+function classifyLost(value: unknown, isElement: boolean): string | undefined {
   if (typeof value === "bigint") return "BigInt";
-  const hole = kindOfHole(value, isElement);
+  const hole = holeKind(value, isElement);
   if (hole !== undefined) return hole;
-  if (typeof value !== "object" || value === null || writesItself(value)) return undefined;
+  if (typeof value !== "object" || value === null || hasToJson(value)) return undefined;
   if (value instanceof Error) return "Error";
-  const kind = kindOfObject(value);
-  if (carried.has(kind)) return undefined;
+  const kind = objectTag(value);
+  if (serializable.has(kind)) return undefined;
   return ArrayBuffer.isView(value) || Object.keys(value).length === 0 ? kind : undefined;
 }
 
-function kindOfObject(value: object): string {
+function objectTag(value: object): string {
   return Object.prototype.toString.call(value).slice("[object ".length, -1);
 }
 
-/** A member that is a function is left out, as in JSON; as an element or the whole result it leaves a hole. */
-function kindOfHole(value: unknown, isElement: boolean): string | undefined {
+/** A member that is a function is omitted, as in JSON; as an element or as the whole result, it leaves a hole. */
+function holeKind(value: unknown, isElement: boolean): string | undefined {
   return isElement && (typeof value === "function" || typeof value === "symbol") ? typeof value : undefined;
 }
 
-function kindNulled(value: unknown, isElement: boolean): string | undefined {
+function classifyNulled(value: unknown, isElement: boolean): string | undefined {
   if (typeof value === "number") return Number.isFinite(value) ? undefined : String(value);
   return isElement && value === undefined ? "undefined" : undefined;
 }
 
-function insteadOf(kind: string): string {
-  return instead[kind] ?? (kind.endsWith("Array") ? "return Array.from(it)" : otherwise(kind));
+function hintFor(kind: string): string {
+  return hints[kind] ?? (kind.endsWith("Array") ? "return Array.from(it)" : defaultHint(kind));
 }
 
-function otherwise(kind: string): string {
+function defaultHint(kind: string): string {
   return /Iterator$|Generator$/.test(kind) ? "return a list of its values" : "return plain data";
 }
 
-const instead: Readonly<Record<string, string | undefined>> = Object.assign(Object.create(null), {
+const hints: Readonly<Record<string, string | undefined>> = Object.assign(Object.create(null), {
   BigInt: "return it as a string or a number",
   Error: "throw it, or return its message",
   Headers: "return Object.fromEntries(headers)",

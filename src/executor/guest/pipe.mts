@@ -2,13 +2,13 @@ import { Socket } from "node:net";
 import { toGuest } from "./wire.mts";
 
 /**
- * The guest's end of the pipe. It owns reading lines and writing frames in batches; what they mean is the runner's
- * business. When the host is gone, so is the process.
+ * The guest's end of the pipe. It reads lines and writes frames in batches; the runner interprets them. The process
+ * exits when the host closes the pipe.
  */
 const READ_BYTES = 64 * 1024;
-/** A batch of this length leaves at once instead of waiting for the end of the turn. */
+/** A longer batch is written immediately instead of at the end of the turn. */
 const BATCH_UNITS = 64 * 1024;
-/** A turn that has lasted this long writes at once, so that progress of a busy function is seen while it works. */
+/** A turn that has lasted this long writes immediately, so that progress of a busy function is seen while it works. */
 const BATCH_MS = 5;
 const NEWLINE = 10;
 
@@ -16,8 +16,8 @@ let outbox = "";
 let lastFlushAt = 0;
 let onFrame: (frame: unknown[], bytes?: Uint8Array) => void;
 const partial: Buffer[] = [];
-/** A frame whose bytes have not all come. */
-let open: { readonly frame: unknown[]; readonly bytes: Uint8Array; came: number } | undefined;
+/** A frame whose bytes have not all arrived. */
+let open: { readonly frame: unknown[]; readonly bytes: Uint8Array; received: number } | undefined;
 
 const socket = new Socket({
   fd: 3,
@@ -25,11 +25,11 @@ const socket = new Socket({
   writable: true,
   onread: { buffer: Buffer.allocUnsafe(READ_BYTES), callback: onRead },
 } as ConstructorParameters<typeof Socket>[0]);
-socket.on("error", leave);
-socket.on("end", leave);
-socket.on("close", leave);
+socket.on("error", exit);
+socket.on("end", exit);
+socket.on("close", exit);
 
-/** Starts to listen. */
+/** Starts reading frames. */
 export function listen(listener: typeof onFrame): void {
   onFrame = listener;
   socket.resume();
@@ -42,13 +42,13 @@ export function send(frame: string): void {
   if (outbox.length > BATCH_UNITS) flush();
 }
 
-/** As `send`, and at once when the turn has been long already. */
+/** Like `send`, but immediately if the turn has been long already. */
 export function sendSoon(frame: string): void {
   send(frame);
   if (performance.now() - lastFlushAt > BATCH_MS) flush();
 }
 
-/** Writes everything that waits at once. */
+/** Writes all queued frames immediately. */
 export function flush(): void {
   if (outbox === "") return;
   const text = outbox;
@@ -63,41 +63,41 @@ function onRead(length: number, buffer: Uint8Array): boolean {
   return true;
 }
 
-/** Returns where the next line begins. */
+/** Returns the position of the next line. */
 function takeLine(chunk: Buffer, start: number): number {
   const end = chunk.indexOf(NEWLINE, start);
   if (end < 0) {
     partial.push(Buffer.from(chunk.subarray(start)));
     return chunk.length;
   }
-  const line = partial.length === 0 ? chunk.toString("utf8", start, end) : lineWith(chunk.subarray(start, end));
+  const line = partial.length === 0 ? chunk.toString("utf8", start, end) : completeLine(chunk.subarray(start, end));
   const frame = JSON.parse(line) as unknown[];
   if (frame[0] === toGuest.withBytes) {
-    open = { frame: frame[2] as unknown[], bytes: new Uint8Array(frame[1] as number), came: 0 };
-    closeIfWhole();
+    open = { frame: frame[2] as unknown[], bytes: new Uint8Array(frame[1] as number), received: 0 };
+    deliverIfComplete();
   } else onFrame(frame);
   return end + 1;
 }
 
-function lineWith(rest: Buffer): string {
+function completeLine(rest: Buffer): string {
   return Buffer.concat([...partial.splice(0), rest]).toString();
 }
 
 function takeBytes(chunk: Buffer, start: number): number {
-  const end = Math.min(chunk.length, start + open!.bytes.length - open!.came);
-  open!.bytes.set(chunk.subarray(start, end), open!.came);
-  open!.came += end - start;
-  closeIfWhole();
+  const end = Math.min(chunk.length, start + open!.bytes.length - open!.received);
+  open!.bytes.set(chunk.subarray(start, end), open!.received);
+  open!.received += end - start;
+  deliverIfComplete();
   return end;
 }
 
-function closeIfWhole(): void {
-  const { frame, bytes, came } = open!;
+function deliverIfComplete(): void {
+  const { frame, bytes, received: came } = open!;
   if (came < bytes.length) return;
   open = undefined;
   onFrame(frame, bytes);
 }
 
-function leave(): void {
+function exit(): void {
   process.exit(0);
 }

@@ -2,10 +2,10 @@ import type { Reach, ReachCondition, ReachStep } from "../../discover/discovery.
 import type { Json } from "../../lib/json.ts";
 
 /**
- * Visits every value that a path leads to, as the object or list that holds it and the key there; with `absent`, also a
- * property that its object lacks.
+ * Visits every value that a path leads to, as the object or list that contains it and its key; with `absent`, also a
+ * missing property.
  */
-export function eachAt(
+export function visitAt(
   value: Json | undefined,
   path: Reach,
   visit: (holder: Record<string, Json>, key: string) => unknown,
@@ -14,11 +14,11 @@ export function eachAt(
 ): void {
   if (typeof value !== "object" || value === null) return;
   const holder = value as Record<string, Json>;
-  for (const key of keysAt(holder, path[depth]!, absent && depth === path.length - 1)) {
+  for (const key of matchingKeys(holder, path[depth]!, absent && depth === path.length - 1)) {
     let next = depth + 1;
     while (isCondition(path[next]) && holds(holder[key], path[next] as ReachCondition)) next += 1;
     if (isCondition(path[next])) continue;
-    if (next < path.length) eachAt(holder[key], path, visit, absent, next);
+    if (next < path.length) visitAt(holder[key], path, visit, absent, next);
     else visit(holder, key);
   }
 }
@@ -34,7 +34,7 @@ function holds(value: Json | undefined, condition: ReachCondition): boolean {
   return is.includes((value as Record<string, Json>)[property]);
 }
 
-function keysAt(holder: Json[] | Record<string, Json>, step: ReachStep, absent: boolean): string[] {
+function matchingKeys(holder: Json[] | Record<string, Json>, step: ReachStep, absent: boolean): string[] {
   if (typeof step === "string" && step !== "*") return absent || Object.hasOwn(holder, step) ? [step] : [];
   const keys = Object.keys(holder);
   if (step === "*") return keys;
@@ -42,11 +42,11 @@ function keysAt(holder: Json[] | Record<string, Json>, step: ReachStep, absent: 
   if (Array.isArray(holder) || isCondition(step)) return [];
   const { match, unless } = step;
   const isMatch = RegExp(match ?? "", "u");
-  const isOther = RegExp(unless ?? "(?!)", "u");
-  return keys.filter((key) => isMatch.test(key) && !isOther.test(key));
+  const isExcluded = RegExp(unless ?? "(?!)", "u");
+  return keys.filter((key) => isMatch.test(key) && !isExcluded.test(key));
 }
 
-export function written(path: Reach): string {
+export function formatPath(path: Reach): string {
   const steps = path.filter((step) => !isCondition(step));
   return steps.map((step) => (typeof step === "string" ? step : "*")).join(".");
 }

@@ -6,36 +6,36 @@ import { captureConsole } from "./console.mts";
 import { describe } from "./errors.mts";
 import { prepareGlobals } from "./globals.mts";
 import { settleRequest } from "./host.mts";
-import { refuseLinksOut } from "./links.mts";
+import { guardFolders } from "./links.mts";
 import { flush, listen, send } from "./pipe.mts";
 import { credit } from "./progress.mts";
 import { describeTwice } from "./schemas.mts";
-import { connectSockets, prepareSockets } from "./sockets.mts";
+import { connectSockets, patchSockets } from "./sockets.mts";
 import { setLimits } from "./values.mts";
 import { toGuest, toHost, type GuestLimits, type GuestSockets } from "./wire.mts";
 
 /**
- * The runner inside a guest process: it takes one program and calls its functions for as long as the process lives. It
- * trusts the host and not the program, but has nothing that the program may not have: code that breaks out of the
- * runner stands in the same empty room.
+ * The runner in a guest process: it takes one program, and calls its functions as long as the process lives. It trusts
+ * the host and not the program, but has no privileges that the program lacks: code that breaks out of the runner gains
+ * nothing.
  */
-/** Frames that came while the bundle was still being evaluated; none of them is a reply. */
-let waiting: unknown[][] | undefined = [];
+/** Frames that arrived while the bundle was being evaluated; none of them is a reply. */
+let queued: unknown[][] | undefined = [];
 let bundle: Record<string, unknown>;
 
 prepareGlobals();
-prepareSockets();
+patchSockets();
 captureConsole();
-if (!process.execPath.startsWith("/sbx/")) refuseLinksOut();
+if (!process.execPath.startsWith("/sbx/")) guardFolders();
 listen((frame, bytes) => {
   if (frame[0] === toGuest.load) {
-    void load(bytes!, ...(frame.slice(1) as Loading));
-  } else if (waiting) waiting.push(frame);
-  else obey(frame, bytes);
+    void load(bytes!, ...(frame.slice(1) as LoadArguments));
+  } else if (queued) queued.push(frame);
+  else handleFrame(frame, bytes);
 });
 send(`[${toHost.ready}]`);
 
-function obey(frame: unknown[], bytes?: Uint8Array): void {
+function handleFrame(frame: unknown[], bytes?: Uint8Array): void {
   switch (frame[0]) {
     case toGuest.call:
       return startCall(frame[1] as number, frame[2] as number, frame[3] as JsonObject, frame[4] as JsonObject);
@@ -50,17 +50,17 @@ function obey(frame: unknown[], bytes?: Uint8Array): void {
   }
 }
 
-type Loading = [
+type LoadArguments = [
   limits: GuestLimits,
   env?: Readonly<Record<string, string>> | null,
   sockets?: GuestSockets | null,
   request?: SchemaRequest,
 ];
 
-async function load(code: Uint8Array, ...[limits, env, sockets, request]: Loading): Promise<void> {
+async function load(code: Uint8Array, ...[limits, env, sockets, request]: LoadArguments): Promise<void> {
   setLimits(limits);
   connectSockets(sockets ?? undefined);
-  // Here, where they mean nothing to Node any more, and where no list of processes shows them.
+  // Set here, where they no longer affect Node and no process list shows them.
   Object.assign(process.env, env);
   try {
     if (request) return send(JSON.stringify([toHost.described, ...(await describeTwice(request, code))]));
@@ -72,7 +72,7 @@ async function load(code: Uint8Array, ...[limits, env, sockets, request]: Loadin
   send(`[${toHost.loaded}]`);
   // A first call may end the process: without this, a bundle that loads would look like one that does not.
   flush();
-  const frames = waiting!;
-  waiting = undefined;
-  for (const frame of frames) obey(frame);
+  const frames = queued!;
+  queued = undefined;
+  for (const frame of frames) handleFrame(frame);
 }

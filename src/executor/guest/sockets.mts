@@ -4,11 +4,11 @@ import type { Asked, Told } from "../../network/relay-wire.ts";
 import type { GuestSockets } from "./wire.mts";
 
 /**
- * Sockets for the program: each connection that it opens, to whatever host, leads to the relay, which says where it goes.
- * The sandbox has no other way out; this is how programs, which know hosts and ports alone, find it. A connection is
- * asked for on one of its own, which stays open beside it and says why if the host ends it.
+ * Sockets for the program: each connection that it opens, to any host, goes to the relay, which decides where it leads.
+ * The sandbox has no other egress, and programs know only hosts and ports. A connection is requested over another one,
+ * which stays open next to it and reports why the host ended it.
  */
-type Connect = (this: Socket, ...given: unknown[]) => Socket;
+type Connect = (this: Socket, ...args: unknown[]) => Socket;
 
 interface Target {
   readonly host?: unknown;
@@ -16,37 +16,37 @@ interface Target {
   readonly path?: unknown;
 }
 
-// It is called with its socket below.
+// Called with its socket below.
 // oxlint-disable-next-line typescript/unbound-method
 const connectNatively = Socket.prototype.connect as Connect;
 let sockets: GuestSockets | undefined;
 
-/** A TLS connection without a socket of its own is made over this one, for whatever host it names. */
+/** Marks TLS connections without a socket of their own, which are made over a relayed socket for any host. */
 const RELAYED = "\0relayed";
 
-/** Has the program's sockets go through the relay; before `load` says more, they go nowhere. */
-export function prepareSockets(): void {
+/** Routes the program's sockets through the relay; until `load` has connected them, they lead nowhere. */
+export function patchSockets(): void {
   Socket.prototype.connect = connectRelayed;
   net.Server.prototype.listen = function listen(this: net.Server): net.Server {
-    const error = refusal("Guest code cannot listen for connections: nobody could reach it", "EACCES", "listen");
+    const error = refusal("Guest code cannot listen for connections: no client could reach it", "EACCES", "listen");
     process.nextTick(() => this.emit("error", error));
     return this;
   };
 }
 
-/** Before the program's own modules are evaluated. */
-export function connectSockets(given: GuestSockets | undefined): void {
-  sockets = given;
-  prepareLookups();
-  if (sockets?.folder !== undefined) prepareTls();
+/** Runs before the program's own modules are evaluated. */
+export function connectSockets(network: GuestSockets | undefined): void {
+  sockets = network;
+  patchDns();
+  if (sockets?.folder !== undefined) patchTls();
   syncBuiltinESMExports();
 }
 
-/** Node's modules that most programs need not load. */
+/** Modules of Node that most programs need not load. */
 const require = createRequire("file:///sbx/");
 
-function connectRelayed(this: Socket, ...given: unknown[]): Socket {
-  const [target, callback] = readArguments(given);
+function connectRelayed(this: Socket, ...args: unknown[]): Socket {
+  const [target, callback] = readArguments(args);
   if (typeof target.path === "string" && target.path !== RELAYED) {
     return failLater(this, refusal("Guest code has no local sockets to connect to", "EACCES", "connect"));
   }
@@ -57,31 +57,31 @@ function connectRelayed(this: Socket, ...given: unknown[]): Socket {
     throw Object.assign(new RangeError(message), { code: "ERR_SOCKET_BAD_PORT" });
   }
   const inner = this as Socket & Inner;
-  // It may have been used before.
+  // The socket may have been used before.
   if (!inner._handle) inner._undestroy();
   if (callback) this.once("connect", callback);
   inner.connecting = true;
-  const asking = ask({ connect: { host, port } }, (told) => {
+  const request = ask({ connect: { host, port } }, (reply) => {
     if (this.destroyed) return;
-    if ("ended" in told) return void this.destroy(errorOf(told.ended, host, port));
-    if (!("socket" in told)) {
+    if ("ended" in reply) return void this.destroy(toConnectionError(reply.ended, host, port));
+    if (!("socket" in reply)) {
       inner.connecting = false;
-      const { refused, code } = told as Extract<Told, { refused: string }>;
+      const { refused, code } = reply as Extract<Told, { refused: string }>;
       return void this.destroy(Object.assign(refusal(refused, code, "connect"), { address: host, port }));
     }
-    const { address } = told;
+    const { address } = reply;
     this.emit("lookup", null, address, net.isIP(address), host);
-    // What the program has done with it since then stands.
+    // Changes that the program has made to it since then remain.
     inner._undestroy = () => {};
-    connectNatively.call(this, { path: `${sockets!.folder}/${told.socket}` });
+    connectNatively.call(this, { path: `${sockets!.folder}/${reply.socket}` });
     delete (inner as Partial<Inner>)._undestroy;
     inner._peername = { address, port, family: net.isIPv6(address) ? "IPv6" : "IPv4" };
   });
-  this.once("close", asking.end);
+  this.once("close", request.end);
   return this;
 }
 
-/** Parts of sockets that Node has had since its beginnings, under these names. */
+/** Internals of sockets that Node has had since its beginnings, under these names. */
 interface Inner {
   connecting: boolean;
   readonly _handle: unknown;
@@ -89,9 +89,12 @@ interface Inner {
   _undestroy(): void;
 }
 
-/** As `net.connect` takes them: `(port, host?)`, `(path)` or `(options)`, each with a callback, and Node's own list of them. */
-function readArguments(given: readonly unknown[]): [Target, (() => void) | undefined] {
-  const all = Array.isArray(given[0]) ? (given[0] as unknown[]) : given;
+/**
+ * Arguments as `net.connect` takes them: `(port, host?)`, `(path)` or `(options)`, each with a callback, or Node's own
+ * array of them.
+ */
+function readArguments(args: readonly unknown[]): [Target, (() => void) | undefined] {
+  const all = Array.isArray(args[0]) ? (args[0] as unknown[]) : args;
   const [first, second] = all;
   const callback = all.find((each) => typeof each === "function") as (() => void) | undefined;
   if (typeof first === "object" && first !== null) return [first, callback];
@@ -109,26 +112,26 @@ function refusal(message: string, code: string, syscall: string): NodeJS.ErrnoEx
 }
 
 /** `ECONNRESET: why`. */
-function errorOf(ended: string, address: string, port: number): NodeJS.ErrnoException {
+function toConnectionError(ended: string, address: string, port: number): NodeJS.ErrnoException {
   const [code = "ECONNRESET"] = ended.split(":");
   return Object.assign(refusal(`read ${ended}`, code, "read"), { address, port });
 }
 
-type Wanted = Exclude<Asked, { readonly listed: true }>;
+type RelayRequest = Exclude<Asked, { readonly listed: true }>;
 
-const AGAIN_MS = 100;
+const RETRY_MS = 100;
 const TRIES = 20;
 
-/** Asks the relay; `onTold` hears all that it says. It may be about to begin anew, and is asked again then. */
-function ask(asked: Wanted, onTold: (told: Told) => void): { end: () => void } {
+/** Sends a request to the relay; `onReply` receives every reply. Retries, since the relay may be restarting. */
+function ask(request: RelayRequest, onReply: (told: Told) => void): { end: () => void } {
   let socket: Socket | undefined;
   let isOver = false;
-  const tell = (told: Told): void => {
-    if (!isOver) onTold(told);
+  const notify = (reply: Told): void => {
+    if (!isOver) onReply(reply);
   };
-  const attempt = (left: number): void => {
+  const attempt = (retries: number): void => {
     if (isOver) return;
-    let isTold = false;
+    let hasReply = false;
     let text = "";
     socket = new Socket();
     socket.setEncoding("utf8");
@@ -137,23 +140,23 @@ function ask(asked: Wanted, onTold: (told: Told) => void): { end: () => void } {
       const lines = text.split("\n");
       text = lines.pop()!;
       for (const line of lines) {
-        isTold = true;
-        tell(JSON.parse(line) as Told);
+        hasReply = true;
+        notify(JSON.parse(line) as Told);
       }
     });
     socket.on("error", () => {});
     socket.on("close", () => {
-      if (isTold) return tell({ ended: "ECONNRESET: the relay of this Berth has ended" });
-      if (left > 0) return void setTimeout(attempt, AGAIN_MS, left - 1);
-      tell({ refused: "There is no way out to the network for now; try again", code: "ECONNREFUSED" });
+      if (hasReply) return notify({ ended: "ECONNRESET: Berth's network relay has ended" });
+      if (retries > 0) return void setTimeout(attempt, RETRY_MS, retries - 1);
+      notify({ refused: "The network is unavailable at the moment; try again", code: "ECONNREFUSED" });
     });
     connectNatively.call(socket, { path: `${sockets!.folder}/door` }, () =>
-      socket!.write(`${JSON.stringify(asked)}\n`),
+      socket!.write(`${JSON.stringify(request)}\n`),
     );
   };
-  const unconnected = whyUnconnected(asked);
-  if (unconnected === undefined) attempt(TRIES);
-  else process.nextTick(tell, { refused: unconnected, code: "EACCES" });
+  const problem = explainNoNetwork(request);
+  if (problem === undefined) attempt(TRIES);
+  else process.nextTick(notify, { refused: problem, code: "EACCES" });
   return {
     end() {
       isOver = true;
@@ -162,107 +165,107 @@ function ask(asked: Wanted, onTold: (told: Told) => void): { end: () => void } {
   };
 }
 
-/** Why the program has no way out at all. */
-function whyUnconnected(asked: Wanted): string | undefined {
+/** Why the program has no network at all. */
+function explainNoNetwork(request: RelayRequest): string | undefined {
   if (sockets?.folder !== undefined) return undefined;
-  const [what, line] =
-    "lookup" in asked
-      ? [`${asked.lookup} cannot be looked up`, `${asked.lookup}:<port>`]
-      : [`${authorityOf(asked.connect)} may not be reached`, authorityOf(asked.connect)];
-  if (!sockets) return `${what} while the program is only tried: connect when a function is called`;
-  if (sockets.isBroken) return `${what}: this Berth could make no way out to the network; try again`;
+  const [problem, line] =
+    "lookup" in request
+      ? [`${request.lookup} cannot be looked up`, `${request.lookup}:<port>`]
+      : [`${formatAuthority(request.connect)} may not be reached`, formatAuthority(request.connect)];
+  if (!sockets) return `${problem} while the program is loaded on trial: connect when a function is called`;
+  if (sockets.isBroken) return `${problem}: network access could not be set up; try again`;
   if (sockets.byOperator) {
     const tag = `/** @network ${line} */`;
-    return `${what}: nothing grants it: start berth dev with --allow-net ${line}, or, for a public address, write ${tag} at the head of the file`;
+    return `${problem}: nothing grants it: start berth dev with --allow-net ${line}, or, for a public address, write ${tag} at the head of the file`;
   }
   const unlisted = `the entry "${sockets.server}" in mcps lists no "network"; add "network": ["${line}"]`;
-  return `${what}: ${unlisted}${sockets.requested === undefined ? "" : `; ${sockets.requested}`}`;
+  return `${problem}: ${unlisted}${sockets.requested === undefined ? "" : `; ${sockets.requested}`}`;
 }
 
-function authorityOf({ host, port }: { host: string; port: number }): string {
+function formatAuthority({ host, port }: { host: string; port: number }): string {
   return net.isIPv6(host) ? `[${host}]:${port}` : `${host}:${port}`;
 }
 
-/** TLS ends in the program, which checks the certificate for the host that it names. */
-function prepareTls(): void {
-  const tls = require("node:tls") as { connect: (...given: unknown[]) => Socket };
+/** TLS ends in the program, which verifies the certificate for the host that it names. */
+function patchTls(): void {
+  const tls = require("node:tls") as { connect: (...args: unknown[]) => Socket };
   const connectTls = tls.connect;
-  tls.connect = function connect(...given: unknown[]): Socket {
-    const [target, callback] = readArguments(given);
-    // `(port, host, options)`: the options stand last.
-    const more = given.slice(1).find((each) => typeof each === "object" && each !== null);
+  tls.connect = function connect(...args: unknown[]): Socket {
+    const [target, callback] = readArguments(args);
+    // `(port, host, options)`: the options come last.
+    const more = args.slice(1).find((each) => typeof each === "object" && each !== null);
     const options = { ...target, ...more } as Target & { socket?: unknown };
-    if (options.socket || typeof options.path === "string") return connectTls(...given);
+    if (options.socket || typeof options.path === "string") return connectTls(...args);
     return connectTls({ ...options, path: RELAYED }, callback);
   };
 }
 
-type LookedUp = (error: Error | null, ...found: unknown[]) => void;
+type LookupCallback = (error: Error | null, ...results: unknown[]) => void;
 type Address = { readonly address: string; readonly family: number };
 
-/** Names are looked up by the relay, and only those of hosts that the entry lists. */
-function prepareLookups(): void {
+/** Names are resolved by the relay, and only those of hosts that the entry lists. */
+function patchDns(): void {
   const dns = require("node:dns") as Record<string, unknown> & { promises: Record<string, unknown> };
-  const lookup = async (host: unknown, given?: unknown): Promise<Address | Address[]> => {
-    const { family, all } = (typeof given === "object" && given !== null ? given : { family: given }) as {
+  const lookup = async (host: unknown, options?: unknown): Promise<Address | Address[]> => {
+    const { family, all } = (typeof options === "object" && options !== null ? options : { family: options }) as {
       family?: unknown;
       all?: unknown;
     };
-    const wanted = family === 4 || family === "IPv4" ? 4 : family === 6 || family === "IPv6" ? 6 : 0;
-    const found = await addressesOf(String(host), wanted);
-    return all === true ? found : found[0]!;
+    const wantedFamily = family === 4 || family === "IPv4" ? 4 : family === 6 || family === "IPv6" ? 6 : 0;
+    const addresses = await lookUpAddresses(String(host), wantedFamily);
+    return all === true ? addresses : addresses[0]!;
   };
-  const resolve = (wanted: 4 | 6) => async (host: unknown, options?: unknown) => {
-    const found = await addressesOf(String(host), wanted);
+  const resolve = (family: 4 | 6) => async (host: unknown, options?: unknown) => {
+    const addresses = await lookUpAddresses(String(host), family);
     const hasTtl = (options as { ttl?: unknown } | undefined)?.ttl === true;
-    return found.map(({ address }) => (hasTtl ? { address, ttl: 0 } : address));
+    return addresses.map(({ address }) => (hasTtl ? { address, ttl: 0 } : address));
   };
   const resolveAny = async (host: unknown, kind: unknown = "A"): Promise<unknown> => {
     if (kind === "A" || kind === "AAAA") return resolve(kind === "A" ? 4 : 6)(host);
     throw refusal(
-      "Guest code looks up addresses only, of hosts that its entry lists",
+      "Guest code can look up only addresses, and only of hosts that its entry lists",
       "ENOTFOUND",
       `query${String(kind)}`,
     );
   };
-  const asked = { lookup, resolve4: resolve(4), resolve6: resolve(6), resolve: resolveAny };
-  Object.assign(dns.promises, asked);
-  for (const [name, ask] of Object.entries(asked)) {
+  const lookups = { lookup, resolve4: resolve(4), resolve6: resolve(6), resolve: resolveAny };
+  Object.assign(dns.promises, lookups);
+  for (const [name, lookUp] of Object.entries(lookups)) {
     const byCallback = (host: unknown, ...rest: unknown[]): object => {
-      const callback = rest.pop() as LookedUp;
-      void hand(ask(host, rest[0]), callback);
+      const callback = rest.pop() as LookupCallback;
+      void deliver(lookUp(host, rest[0]), callback);
       return {};
     };
-    dns[name] = Object.assign(byCallback, { [Symbol.for("nodejs.util.promisify.custom")]: ask });
+    dns[name] = Object.assign(byCallback, { [Symbol.for("nodejs.util.promisify.custom")]: lookUp });
   }
 }
 
-async function hand(asked: Promise<unknown>, callback: LookedUp): Promise<void> {
-  let found: [Error | null, ...unknown[]];
+async function deliver(lookup: Promise<unknown>, callback: LookupCallback): Promise<void> {
+  let results: [Error | null, ...unknown[]];
   try {
-    const answer = await asked;
+    const answer = await lookup;
     const { address, family } = answer as Partial<Address>;
-    found = address === undefined ? [null, answer] : [null, address, family];
+    results = address === undefined ? [null, answer] : [null, address, family];
   } catch (error) {
-    found = [error as Error];
+    results = [error as Error];
   }
-  // What it throws is the program's.
-  process.nextTick(callback, ...found);
+  // An exception of the callback is the program's.
+  process.nextTick(callback, ...results);
 }
 
-function addressesOf(host: string, wanted: number): Promise<Address[]> {
+function lookUpAddresses(host: string, wantedFamily: number): Promise<Address[]> {
   const family = net.isIP(host);
   if (family !== 0) return Promise.resolve([{ address: host, family }]);
   return new Promise((resolve, reject) => {
-    const asking = ask({ lookup: host }, (told) => {
-      asking.end();
-      if (!("addresses" in told)) {
-        const { refused, code } = told as Extract<Told, { refused: string }>;
+    const request = ask({ lookup: host }, (reply) => {
+      request.end();
+      if (!("addresses" in reply)) {
+        const { refused, code } = reply as Extract<Told, { refused: string }>;
         return reject(Object.assign(refusal(refused, code, "getaddrinfo"), { hostname: host }));
       }
-      const found = told.addresses.map((address) => ({ address, family: net.isIP(address) }));
-      const fitting = found.filter((each) => wanted === 0 || each.family === wanted);
-      if (fitting.length > 0) return resolve(fitting);
+      const addresses = reply.addresses.map((address) => ({ address, family: net.isIP(address) }));
+      const matching = addresses.filter((each) => wantedFamily === 0 || each.family === wantedFamily);
+      if (matching.length > 0) return resolve(matching);
       const message = `getaddrinfo ENOTFOUND ${host}`;
       reject(Object.assign(refusal(message, "ENOTFOUND", "getaddrinfo"), { hostname: host }));
     });

@@ -1,13 +1,13 @@
 /**
- * The language that the host and a guest process speak: one JSON array a line, its first element the operation.
- * Both sides import this file; it holds constants only, so that nothing of the host can leak into a guest.
+ * The protocol between the host and a guest process: one JSON array per line, whose first element is the operation.
+ * Both sides import this file; it has constants only, so that nothing of the host can leak into a guest.
  */
 
 /** The frames that the host writes. */
 export const toGuest = {
-  /** [load, limits, environment or null, GuestSockets or null, SchemaRequest?], with the bundle's text */
+  /** [load, limits, environment or null, GuestSockets or null, SchemaRequest?], followed by the bundle */
   load: 0,
-  /** [shape, index, CallShape]: calls name a shape by its index. */
+  /** [shape, index, CallShape]: calls refer to a shape by its index. */
   shape: 1,
   /** [call, call id, shape index, arguments, context?] */
   call: 2,
@@ -15,17 +15,17 @@ export const toGuest = {
   cancel: 3,
   /**
    * [reply, request id, 1, value], [reply, request id, 0, message, { code, transient }?], or
-   * [reply, request id, kind of its bytes] with them
+   * [reply, request id, kind of the bytes], followed by the bytes
    */
   reply: 4,
-  /** [credit, call id, count]: that many progress events were consumed. */
+  /** [credit, call id, count]: this many progress events were consumed. */
   credit: 5,
-  /** [withBytes, length, frame], and after its newline that many bytes, which belong to the frame. */
+  /** [withBytes, length, frame], followed after its newline by that many bytes, which belong to the frame. */
   withBytes: 6,
 } as const;
 
 /** The kinds of bytes in a reply. */
-export const replyOf = { bytes: 2, text: 3, json: 4 } as const;
+export const replyKinds = { bytes: 2, text: 3, json: 4 } as const;
 
 /** The frames that a guest writes. The host trusts none of them. */
 export const toHost = {
@@ -39,7 +39,7 @@ export const toHost = {
   none: 3,
   /** [text, call id, text, mime type?] */
   text: 4,
-  /** [json, call id, value, which part of it is null only because JSON cannot express it?] */
+  /** [json, call id, value, description of a value that is null only because JSON cannot represent it?] */
   json: 5,
   /** [bytes, call id, base64, mime type?] */
   bytes: 6,
@@ -51,17 +51,17 @@ export const toHost = {
   log: 9,
   /** [request, call id, request id, operation, parameters] */
   request: 10,
-  /** [cancelling, call id]: the event loop is alive and has passed the cancellation on. */
+  /** [cancelling, call id]: the event loop responds and has passed the cancellation on. */
   cancelling: 11,
-  /** [asks, call id, { key: { method, params } }]: the call is over until there are answers. */
+  /** [asks, call id, { key: { method, params } }]: ends the call; it runs again once there are answers. */
   asks: 12,
-  /** [task, call id]: its caller need not wait any more. */
+  /** [task, call id]: its caller need not wait any longer. */
   task: 13,
   /** [closeStream, call id]: its caller's connection may end, if the result can be fetched later. */
   closeStream: 14,
-  /** [redirect, call id, location]: the result stands at another address. */
+  /** [redirect, call id, location]: the result is at another address. */
   redirect: 15,
-  /** [described, answer, answer]: what the schemas of a request say, at two different times. */
+  /** [described, answer, answer]: descriptions of the requested schemas at two different times. */
   described: 16,
 } as const;
 
@@ -75,7 +75,7 @@ export const creditStep = 32;
 export const questionsMax = 32;
 export const nameUnitsMax = 256;
 
-/** The most values in a guest's message other than results and questions; a larger one is sent as its JSON text. */
+/** The most values in a guest's message other than results and questions; a larger one is sent as JSON in a string. */
 export const eventValuesMax = 10_000;
 
 /** The longest message and stack of an error, in UTF-16 units. */
@@ -85,37 +85,37 @@ export const stackUnitsMax = 16_384;
 /** The longest note on what became null in a result, in UTF-16 units. */
 export const nulledUnitsMax = 256;
 
-/** Begins the variables of a program's environment that say where its folders are: `BERTH_FOLDER_docs`. */
+/** Prefix of the environment variables that contain the paths of a program's folders: `BERTH_FOLDER_docs`. */
 export const FOLDER_VARIABLE = "BERTH_FOLDER_";
 
-/** The folder of a program's way out, in the sandbox. */
+/** The folder of a program's egress socket in the sandbox. */
 export const SOCKETS = "/sbx/sockets";
 
-/** Where scripts with a network find names, and a proxy (`forwarder.mts`). */
+/** The resolver and the proxy of scripts with a network (`forwarder.mts`). */
 export const RESOLVER = { host: "127.0.0.2", port: 53 } as const;
 export const PROXY = { host: "127.0.0.2", port: 1080 } as const;
 
-/** Files of `/etc` that are made for scripts with a network, and the folder that they are made in. */
+/** Files of `/etc` that are generated for scripts with a network, and their folder. */
 export const ETC = "/sbx/etc";
 export const etcFiles = ["group", "hosts", "nsswitch.conf", "passwd", "resolv.conf"] as const;
 
 /** The longest address of a redirect, in UTF-16 units. */
 export const locationUnitsMax = 8_192;
 
-/** The limits that `load` tells the runner. */
+/** The limits that the `load` frame passes to the runner. */
 export interface GuestLimits {
   readonly outputBytes: number;
   readonly frameBytes: number;
 }
 
-/** The program's network, as `load` tells the runner of it. */
+/** The program's network, as the `load` frame passes it to the runner. */
 export interface GuestSockets {
   readonly server: string;
-  /** The folder of its way out; undefined where its entry lists no host. */
+  /** The folder of its egress socket; undefined if its entry lists no host. */
   readonly folder?: string;
-  /** It was to have a way out, which could not be made. */
+  /** It should have an egress socket, but none could be created. */
   readonly isBroken?: boolean;
-  /** The hosts that its code requests and is not granted, and how to accept that, as a part of a sentence. */
+  /** The hosts that its code requests and is not granted, and how to grant them, as part of a sentence. */
   readonly requested?: string;
   /** See `ListOptions`. */
   readonly byOperator?: boolean;

@@ -2,77 +2,77 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import type { FilePart } from "../../config-files/file-part.ts";
 
-/** A server as a client's configuration names it. */
+/** A server as named in a client's configuration. */
 export interface ClientServer {
-  /** The name there: letters, digits and hyphens. */
+  /** The name in the client: letters, digits and hyphens. */
   readonly name: string;
-  /** The whole address of the MCP endpoint. */
+  /** The full URL of the MCP endpoint. */
   readonly url: string;
-  /** True where requests need a token. Files name the variable that holds it, and never the token itself. */
-  readonly isGiven: boolean;
+  /** True if requests need a token. Files name the variable with the token, and never contain it. */
+  readonly needsToken: boolean;
 }
 
-/** A client, and its own configuration files as Berth writes them. */
-export interface KnownClient {
+/** A client, and its configuration files as Berth writes them. */
+export interface ClientKind {
   /** As in `berth connect --client`. */
   readonly id: string;
   readonly name: string;
-  /** `json` is read by `JSON.parse`; `jsonc` may have comments and trailing commas. */
+  /** `json` is parsed by `JSON.parse`; `jsonc` may have comments and trailing commas. */
   readonly format: "json" | "jsonc" | "toml";
-  /** The file for all of its user's work. `env` and `platform` are those of the process. */
+  /** The file for all work of its user. `env` and `platform` are those of the process. */
   readonly userFile: (env: NodeJS.ProcessEnv, platform?: NodeJS.Platform) => string;
-  /** The file for everyone on a project, from the project's folder; undefined where it has none. */
+  /** The file for everyone on a project, relative to the project's folder; undefined if the client has none. */
   readonly projectFile?: string;
-  /** Other names of these files; where one of them exists, the client reads that. */
+  /** Alternative names of these files; if one of them exists, the client reads that. */
   readonly otherNames?: readonly string[];
-  /** The parts that add a server. The last one is the server itself, at the place of its name. */
+  /** The parts that add a server. The last one is the server itself, under its name. */
   parts(server: ClientServer): readonly FilePart[];
-  /** The source of the token, where requests need one. */
+  /** Where the client gets the token, if requests need one. */
   readonly token: string;
-  /** Something that a person has to do, or to know, before the client uses a server of the file. */
+  /** Instructions for a person before the client uses a server of the file. */
   readonly note?: string;
-  /** The same where the file is that of a project. */
+  /** The same for the file of a project. */
   readonly projectNote?: string;
 }
 
-const FROM_ENVIRONMENT = "the variable BERTH_TOKEN of the environment that it is started in";
+const TOKEN_VARIABLE = "the variable BERTH_TOKEN of the environment that it is started in";
 
-export const claudeCode: KnownClient = {
+export const claudeCode: ClientKind = {
   id: "claude-code",
   name: "Claude Code",
   format: "json",
-  userFile: (env) => join(env["CLAUDE_CONFIG_DIR"] || homeOf(env), ".claude.json"),
+  userFile: (env) => join(env["CLAUDE_CONFIG_DIR"] || homeFolder(env), ".claude.json"),
   projectFile: ".mcp.json",
-  parts: ({ name, url, isGiven }) => [
+  parts: ({ name, url, needsToken: isGiven }) => [
     { path: ["mcpServers", name], value: { type: "http", url, ...headers(isGiven, "${BERTH_TOKEN}") } },
   ],
-  token: FROM_ENVIRONMENT,
-  projectNote: "Servers of a project's file must be approved in Claude Code once.",
+  token: TOKEN_VARIABLE,
+  projectNote: "Servers in a project's file must be approved in Claude Code once.",
 };
 
-export const claudeDesktop: KnownClient = {
+export const claudeDesktop: ClientKind = {
   id: "claude-desktop",
   name: "Claude Desktop",
   format: "json",
   userFile: (env, platform) => join(applicationData(env, platform), "Claude/claude_desktop_config.json"),
-  parts: ({ name, url, isGiven }) => [{ path: ["mcpServers", name], value: bridge(url, isGiven) }],
+  parts: ({ name, url, needsToken: isGiven }) => [{ path: ["mcpServers", name], value: bridge(url, isGiven) }],
   token: "this file: replace <token> with the token",
   note: "This needs Node.js, and takes effect when you restart Claude Desktop.",
 };
 
-export const cursor: KnownClient = {
+export const cursor: ClientKind = {
   id: "cursor",
   name: "Cursor",
   format: "jsonc",
-  userFile: (env) => join(homeOf(env), ".cursor/mcp.json"),
+  userFile: (env) => join(homeFolder(env), ".cursor/mcp.json"),
   projectFile: ".cursor/mcp.json",
-  parts: ({ name, url, isGiven }) => [
+  parts: ({ name, url, needsToken: isGiven }) => [
     { path: ["mcpServers", name], value: { url, ...headers(isGiven, "${env:BERTH_TOKEN}") } },
   ],
-  token: FROM_ENVIRONMENT,
+  token: TOKEN_VARIABLE,
 };
 
-export const vsCode: KnownClient = {
+export const vsCode: ClientKind = {
   id: "vs-code",
   name: "VS Code",
   format: "jsonc",
@@ -80,62 +80,62 @@ export const vsCode: KnownClient = {
   projectFile: ".vscode/mcp.json",
   parts(server) {
     const input = vsCodeInput(server);
-    const own: FilePart = { path: ["servers", server.name], value: vsCodeServer(server) };
-    return input ? [{ path: ["inputs"], element: input }, own] : [own];
+    const serverPart: FilePart = { path: ["servers", server.name], value: vsCodeServer(server) };
+    return input ? [{ path: ["inputs"], element: input }, serverPart] : [serverPart];
   },
-  token: "its user: it asks when the server first starts, and keeps the token in its secret storage",
+  token: "its user: it asks when the server first starts, and stores the token in its secret storage",
 };
 
-export const codex: KnownClient = {
+export const codex: ClientKind = {
   id: "codex",
   name: "Codex",
   format: "toml",
-  userFile: (env) => join(env["CODEX_HOME"] || join(homeOf(env), ".codex"), "config.toml"),
+  userFile: (env) => join(env["CODEX_HOME"] || join(homeFolder(env), ".codex"), "config.toml"),
   projectFile: ".codex/config.toml",
-  parts: ({ name, url, isGiven }) => [
+  parts: ({ name, url, needsToken: isGiven }) => [
     { path: ["mcp_servers", name], value: { url, ...(isGiven && { bearer_token_env_var: "BERTH_TOKEN" }) } },
   ],
-  token: FROM_ENVIRONMENT,
+  token: TOKEN_VARIABLE,
   projectNote: "Codex reads a project's file only in folders that you trust.",
 };
 
-export const geminiCli: KnownClient = {
+export const geminiCli: ClientKind = {
   id: "gemini-cli",
   name: "Gemini CLI",
   format: "jsonc",
-  userFile: (env) => join(env["GEMINI_CLI_HOME"] || homeOf(env), ".gemini/settings.json"),
+  userFile: (env) => join(env["GEMINI_CLI_HOME"] || homeFolder(env), ".gemini/settings.json"),
   projectFile: ".gemini/settings.json",
-  parts: ({ name, url, isGiven }) => [
+  parts: ({ name, url, needsToken: isGiven }) => [
     { path: ["mcpServers", name], value: { url, type: "http", ...headers(isGiven, "${BERTH_TOKEN}") } },
   ],
-  token: FROM_ENVIRONMENT,
+  token: TOKEN_VARIABLE,
   note: "Gemini CLI uses no servers in a folder that you do not trust.",
 };
 
-export const opencode: KnownClient = {
+export const opencode: ClientKind = {
   id: "opencode",
   name: "opencode",
   format: "jsonc",
-  userFile: (env) => join(env["XDG_CONFIG_HOME"] || join(homeOf(env), ".config"), "opencode/opencode.json"),
+  userFile: (env) => join(env["XDG_CONFIG_HOME"] || join(homeFolder(env), ".config"), "opencode/opencode.json"),
   projectFile: "opencode.json",
   otherNames: ["opencode.jsonc"],
-  parts: ({ name, url, isGiven }) => [
+  parts: ({ name, url, needsToken: isGiven }) => [
     { path: ["mcp", name], value: { type: "remote", url, ...headers(isGiven, "{env:BERTH_TOKEN}") } },
   ],
-  token: FROM_ENVIRONMENT,
+  token: TOKEN_VARIABLE,
 };
 
-export const clients: readonly KnownClient[] = [claudeCode, claudeDesktop, codex, cursor, geminiCli, opencode, vsCode];
+export const clients: readonly ClientKind[] = [claudeCode, claudeDesktop, codex, cursor, geminiCli, opencode, vsCode];
 
-/** Names that people also use. */
+/** Other common names. */
 const ALIASES: Readonly<Record<string, string>> = { vscode: "vs-code", gemini: "gemini-cli", claude: "claude-code" };
 
-export function findClient(id: string): KnownClient | undefined {
+export function findClient(id: string): ClientKind | undefined {
   return clients.find((client) => client.id === (ALIASES[id] ?? id));
 }
 
-/** A whole file that has nothing but the server. */
-export function fileText(client: KnownClient, server: ClientServer): string {
+/** A complete file with only this server. */
+export function fileText(client: ClientKind, server: ClientServer): string {
   const parts = client.parts(server);
   if (client.format === "toml") {
     return parts.map((part) => ("value" in part ? tomlTable(part.path, part.value) : []).join("\n")).join("\n\n");
@@ -146,55 +146,55 @@ export function fileText(client: KnownClient, server: ClientServer): string {
   return JSON.stringify(Object.fromEntries(members), null, 2);
 }
 
-/** The lines of a table of a TOML file. */
+/** The lines of a TOML table. */
 export function tomlTable(path: readonly string[], value: Readonly<Record<string, unknown>>): string[] {
-  // JSON writes strings and booleans as TOML does.
+  // JSON strings and booleans are valid TOML.
   const pairs = Object.entries(value).map(([name, each]) => `${name} = ${JSON.stringify(each)}`);
   return [`[${path.join(".")}]`, ...pairs];
 }
 
-/** The name of a server in a client: some allow no dot or slash, and in rules of Gemini CLI the name ends at a `_`. */
+/** The name of a server in a client: some allow no dots or slashes, and rules of Gemini CLI end a name at `_`. */
 export function clientName(name: string): string {
   return name.replace(/[^A-Za-z0-9-]+/g, "-").replace(/^-+|-+$/g, "") || "berth";
 }
 
-/** The server's settings in VS Code's file, and in what `code --add-mcp` and the link take. */
-function vsCodeServer({ name, url, isGiven }: ClientServer): Record<string, unknown> {
+/** The server's settings in VS Code's file, and in `code --add-mcp` and its install link. */
+function vsCodeServer({ name, url, needsToken: isGiven }: ClientServer): Record<string, unknown> {
   return { type: "http", url, ...headers(isGiven, `\${input:${name}-token}`) };
 }
 
-/** The input that VS Code asks its user for. */
-export function vsCodeInput({ name, isGiven }: ClientServer): Record<string, unknown> | undefined {
+/** The input for which VS Code prompts its user. */
+export function vsCodeInput({ name, needsToken: isGiven }: ClientServer): Record<string, unknown> | undefined {
   if (!isGiven) return undefined;
   return { type: "promptString", id: `${name}-token`, description: `Token for ${name}`, password: true };
 }
 
-function headers(isGiven: boolean, token: string): object {
-  return isGiven ? { headers: { Authorization: `Bearer ${token}` } } : {};
+function headers(needsToken: boolean, token: string): object {
+  return needsToken ? { headers: { Authorization: `Bearer ${token}` } } : {};
 }
 
 /**
- * Claude Desktop starts its servers itself; the bridge needs a flag for an address that is neither https nor local. A
- * desktop program has no shell environment, and some break arguments with spaces.
+ * Claude Desktop starts its servers itself; the bridge needs a flag for a URL that is neither https nor local. Desktop
+ * programs have no shell environment, and some split arguments at spaces.
  */
-function bridge(url: string, isGiven: boolean): Record<string, unknown> {
+function bridge(url: string, needsToken: boolean): Record<string, unknown> {
   const { protocol, hostname } = new URL(url);
   const isPlain = protocol === "http:" && hostname !== "localhost" && hostname !== "127.0.0.1";
-  const header = isGiven ? ["--header", "Authorization:${BERTH_AUTHORIZATION}"] : [];
+  const header = needsToken ? ["--header", "Authorization:${BERTH_AUTHORIZATION}"] : [];
   return {
     command: "npx",
     args: ["-y", "mcp-remote", url, ...(isPlain ? ["--allow-http"] : []), ...header],
-    ...(isGiven && { env: { BERTH_AUTHORIZATION: "Bearer <token>" } }),
+    ...(needsToken && { env: { BERTH_AUTHORIZATION: "Bearer <token>" } }),
   };
 }
 
-function homeOf(env: NodeJS.ProcessEnv): string {
+function homeFolder(env: NodeJS.ProcessEnv): string {
   return env["HOME"] || homedir();
 }
 
-/** Where desktop programs of this system keep the settings of a user. */
+/** Where desktop programs on this system store a user's settings. */
 function applicationData(env: NodeJS.ProcessEnv, platform: NodeJS.Platform = process.platform): string {
-  if (platform === "darwin") return join(homeOf(env), "Library/Application Support");
+  if (platform === "darwin") return join(homeFolder(env), "Library/Application Support");
   if (platform === "win32") return env["APPDATA"] || join(homedir(), "AppData/Roaming");
-  return env["XDG_CONFIG_HOME"] || join(homeOf(env), ".config");
+  return env["XDG_CONFIG_HOME"] || join(homeFolder(env), ".config");
 }

@@ -14,16 +14,16 @@ import {
   vsCode,
   vsCodeInput,
   type ClientServer,
-  type KnownClient,
+  type ClientKind,
 } from "./clients.ts";
 
 /**
- * How to add a server to each client, in its own format: steps, each with a text to run or to put into a file, and a link
- * that opens the client. docs/clients.md says how each was tried.
+ * How to add a server to each client, in its own format: steps, each with text to run or to put into a file, and a link
+ * that opens the client. docs/clients.md describes how each was tested.
  */
 export function setupsFor({ name, url, tool, access }: SetupFor) {
   const isGiven = access === "token";
-  const server: ClientServer = { name: clientName(name), url, isGiven };
+  const server: ClientServer = { name: clientName(name), url, needsToken: isGiven };
   const { name: id } = server;
   const address = shellWord(url);
   const endpoint = shellWord(endingInMcp(url));
@@ -31,7 +31,7 @@ export function setupsFor({ name, url, tool, access }: SetupFor) {
   const header = isGiven ? ` --header ${shellWord("Authorization: Bearer ${BERTH_TOKEN}")}` : "";
   return [
     {
-      ...namesOf(claudeCode),
+      ...identify(claudeCode),
       steps: [
         { what: "Run", text: `claude mcp add --transport http ${id} ${address}${header}` },
         { what: "or, for everyone on a project, put this into", file: ".mcp.json", text: fileText(claudeCode, server) },
@@ -40,7 +40,7 @@ export function setupsFor({ name, url, tool, access }: SetupFor) {
       note: "The command applies to the folder in which you run it, or everywhere with --scope user; servers in a project's file must be approved in Claude Code once.",
     },
     {
-      ...namesOf(claudeDesktop),
+      ...identify(claudeDesktop),
       steps: [
         {
           what: "Settings → Developer → Edit Config opens",
@@ -51,12 +51,12 @@ export function setupsFor({ name, url, tool, access }: SetupFor) {
       note: `${isGiven ? "Replace <token> with the token. " : ""}This needs Node.js, and takes effect when you restart Claude Desktop.`,
     },
     {
-      ...namesOf(cursor),
-      link: cursorLink(id, serverIn(cursor, server)),
+      ...identify(cursor),
+      link: cursorLink(id, serverConfig(cursor, server)),
       steps: [{ what: "or put this into", file: "~/.cursor/mcp.json", text: fileText(cursor, server) }],
     },
     {
-      ...namesOf(vsCode),
+      ...identify(vsCode),
       link: vsCodeLink(server),
       steps: [
         { what: "or put this into", file: ".vscode/mcp.json", text: fileText(vsCode, server) },
@@ -64,7 +64,7 @@ export function setupsFor({ name, url, tool, access }: SetupFor) {
       ],
     },
     {
-      ...namesOf(codex),
+      ...identify(codex),
       steps: [
         {
           what: "Run",
@@ -74,7 +74,7 @@ export function setupsFor({ name, url, tool, access }: SetupFor) {
       ],
     },
     {
-      ...namesOf(geminiCli),
+      ...identify(geminiCli),
       steps: [
         { what: "Run", text: `gemini mcp add --scope user --transport http ${id} ${address}${header}` },
         { what: "or put this into", file: "~/.gemini/settings.json", text: fileText(geminiCli, server) },
@@ -83,7 +83,7 @@ export function setupsFor({ name, url, tool, access }: SetupFor) {
       note: "Gemini CLI uses no servers in a folder that you do not trust.",
     },
     {
-      ...namesOf(opencode),
+      ...identify(opencode),
       steps: [
         {
           what: "Put this into",
@@ -92,7 +92,7 @@ export function setupsFor({ name, url, tool, access }: SetupFor) {
         },
       ],
       check: "opencode mcp list",
-      note: "For everyone on a project, the same stands in its opencode.json.",
+      note: "For everyone on a project, put the same into its opencode.json.",
     },
     {
       id: "inspector",
@@ -118,36 +118,39 @@ export function setupsFor({ name, url, tool, access }: SetupFor) {
   ];
 }
 
-/** The newest one, which `npx` may have to download, without a question. */
+/** The newest version, which `npx` may download without asking. */
 const INSPECTOR = "npx -y @modelcontextprotocol/inspector";
 
-/** The other address of the same endpoint, for a client that takes only such an address for one. */
+/** Another URL of the same endpoint, for a client that accepts only such URLs. */
 function endingInMcp(url: string): string {
   return url.endsWith("/mcp") ? url : `${url}/mcp`;
 }
 
-function namesOf({ id, name }: KnownClient) {
+function identify({ id, name }: ClientKind) {
   return { id, client: name };
 }
 
-function serverIn(client: KnownClient, server: ClientServer): object {
+function serverConfig(client: ClientKind, server: ClientServer): object {
   const part = client.parts(server).at(-1)!;
   return "value" in part ? part.value : (part.element as object);
 }
 
-/** A server as VS Code's command and link take it, as its documentation has it ("MCP URL handler"). */
+/** A server as accepted by VS Code's command and link ("MCP URL handler" in its documentation). */
 function vsCodeInstallation(server: ClientServer): object {
   const input = vsCodeInput(server);
-  return { name: server.name, ...serverIn(vsCode, server), ...(input && { inputs: [input] }) };
+  return { name: server.name, ...serverConfig(vsCode, server), ...(input && { inputs: [input] }) };
 }
 
-/** Opens VS Code, which asks first. It unescapes twice, so the JSON has no escapes left for the second time. */
+/**
+ * Opens VS Code, which asks for confirmation. It unescapes twice, so the JSON must have no escapes left for the second
+ * time.
+ */
 function vsCodeLink(server: ClientServer): string {
   const json = JSON.stringify(vsCodeInstallation(server)).replaceAll("%", "\\u0025");
   return `vscode:mcp/install?${encodeURIComponent(json)}`;
 }
 
-/** Opens Cursor, which asks first, too ("MCP install links" of its documentation). */
+/** Opens Cursor, which also asks for confirmation ("MCP install links" in its documentation). */
 function cursorLink(name: string, server: object): string {
   const config = Buffer.from(JSON.stringify(server)).toString("base64");
   return `cursor://anysphere.cursor-deeplink/mcp/install?name=${name}&config=${encodeURIComponent(config)}`;
@@ -155,7 +158,7 @@ function cursorLink(name: string, server: object): string {
 
 type Tool = SetupFor["tool"];
 
-/** A command that calls the tool, or lists tools where there is none. */
+/** A command that calls the tool, or lists tools if there is none. */
 function curl(url: string, tool: Tool, access: ClientAccess): string {
   const request = tool
     ? { method: "tools/call", params: { name: tool.name, arguments: sampleArguments(tool.inputSchema) } }
@@ -188,22 +191,22 @@ function program(url: string, tool: Tool, access: ClientAccess): string {
 }
 
 const DEPTH_MAX = 6;
-/** In UTF-16 units; a longer sample is of no use to a reader. */
+/** In UTF-16 code units; a longer sample does not help a reader. */
 const SAMPLE_UNITS_MAX = 4_000;
 
 /**
- * Makes arguments for a first call that works, valid as far as a look at the schema can tell. Empty when they would be
- * longer than a reader can use, which a schema of a few bytes can ask for.
+ * Generates arguments for a first call that works, valid as far as the schema shows. Empty if they would be too long
+ * for a reader, which even a schema of a few bytes can cause.
  */
 export function sampleArguments(schema: JsonSchema): JsonObject {
   const [example] = Array.isArray(schema["examples"]) ? (schema["examples"] as Json[]) : [];
-  const room = new Room();
-  const sample = isObject(example) ? room.take(example) : sampleObject(schema, 0, room);
-  return room.isLeft ? sample : {};
+  const budget = new SampleBudget();
+  const sample = isObject(example) ? budget.take(example) : sampleObject(schema, 0, budget);
+  return budget.isLeft ? sample : {};
 }
 
-/** Counts the values and names of a sample; its makers stop when no room is left. */
-class Room {
+/** Counts the values and names of a sample; generating stops when the budget is exceeded. */
+class SampleBudget {
   #units = SAMPLE_UNITS_MAX;
 
   get isLeft(): boolean {
@@ -223,46 +226,46 @@ class Room {
   }
 }
 
-function sampleObject(schema: JsonSchema, depth: number, room: Room): JsonObject {
+function sampleObject(schema: JsonSchema, depth: number, budget: SampleBudget): JsonObject {
   const { properties, required } = schema;
   const sample: JsonObject = {};
   if (!isObject(properties) || !Array.isArray(required)) return sample;
   for (const name of new Set(required)) {
-    if (!room.isLeft) break;
+    if (!budget.isLeft) break;
     if (typeof name !== "string" || !Object.hasOwn(properties, name)) continue;
-    room.take(name);
-    const value = sampleOf(properties[name], depth + 1, room);
+    budget.take(name);
+    const value = sampleValue(properties[name], depth + 1, budget);
     Object.defineProperty(sample, name, { value, enumerable: true, configurable: true, writable: true });
   }
   return sample;
 }
 
-function sampleOf(schema: unknown, depth: number, room: Room): Json {
-  if (!isObject(schema) || depth > DEPTH_MAX) return room.take(null);
-  for (const keyword of ["const", "default"]) if (keyword in schema) return room.take(schema[keyword] as Json);
+function sampleValue(schema: unknown, depth: number, budget: SampleBudget): Json {
+  if (!isObject(schema) || depth > DEPTH_MAX) return budget.take(null);
+  for (const keyword of ["const", "default"]) if (keyword in schema) return budget.take(schema[keyword] as Json);
   for (const keyword of ["examples", "enum"]) {
     const values = schema[keyword];
-    if (Array.isArray(values) && values.length > 0) return room.take(values[0] as Json);
+    if (Array.isArray(values) && values.length > 0) return budget.take(values[0] as Json);
   }
   const kinds = schema["anyOf"] ?? schema["oneOf"];
-  if (Array.isArray(kinds)) return sampleOf(kinds[0], depth, room);
+  if (Array.isArray(kinds)) return sampleValue(kinds[0], depth, budget);
   const type = Array.isArray(schema["type"]) ? (schema["type"] as unknown[])[0] : schema["type"];
   switch (type) {
     case "string":
-      return room.take(sampleText(schema));
+      return budget.take(sampleText(schema));
     case "integer":
     case "number":
-      return room.take(sampleNumber(schema));
+      return budget.take(sampleNumber(schema));
     case "boolean":
-      return room.take(true);
+      return budget.take(true);
     case "array":
       return typeof schema["minItems"] === "number" && schema["minItems"] > 0
-        ? [sampleOf(schema["items"], depth + 1, room)]
-        : room.take([]);
+        ? [sampleValue(schema["items"], depth + 1, budget)]
+        : budget.take([]);
     case "object":
-      return sampleObject(schema, depth, room);
+      return sampleObject(schema, depth, budget);
     default:
-      return room.take(null);
+      return budget.take(null);
   }
 }
 

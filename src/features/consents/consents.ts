@@ -14,16 +14,16 @@ import type { FeatureCore } from "../feature.ts";
 import { shownArguments, visible } from "./shown-arguments.ts";
 
 const bounds = fixed({
-  /** How long a user may take to consent to a call that its entry's "consent" asks about. */
+  /** How long a user may take to consent to a call. */
   consentMs: 300_000,
-  /** The arguments of such a call that the user is shown; longer ones are cut in their middle. */
+  /** The arguments shown to the user; longer ones are cut in the middle. */
   consentCharacters: 4_000,
 });
 
 /**
- * The user's consent to exactly one call of a tool that its entry names in "consent". The question's key carries what it
- * is for, sealed, so an answer counts in any process, and for nothing else; a record makes it count once. It knows no
- * protocol: to every way of calling a tool, consent is a question like others.
+ * The user's consent to exactly one call of a tool listed in its entry's "consent". The question's key contains what
+ * the consent is for, sealed, so an answer is valid in any process and for nothing else; a record makes it valid only
+ * once. It knows no protocol: consent is a question like any other.
  */
 export class Consents implements ConsentPort {
   readonly #parts: ConsentParts;
@@ -34,55 +34,63 @@ export class Consents implements ConsentPort {
 
   of(tool: CalledTool, inputSchema: JsonSchema): Consent {
     const { properties } = inputSchema;
-    const known = new Set(isObject(properties) ? Object.keys(properties) : []);
-    return { check: (args, options) => this.#check({ ...tool, known }, args, options) };
+    const schemaNames = new Set(isObject(properties) ? Object.keys(properties) : []);
+    return { check: (args, options) => this.#check({ ...tool, schemaNames: schemaNames }, args, options) };
   }
 
-  async #check({ known, ...tool }: ShownTool, args: JsonObject | JsonText, options: CallOptions): Promise<Checked> {
+  async #check(
+    { schemaNames: schemaNames, ...tool }: ToolWithSchema,
+    args: JsonObject | JsonText,
+    options: CallOptions,
+  ): Promise<Checked> {
     const digest = args instanceof JsonText ? args.givenDigest : digestOfJson(args);
-    const given = Object.entries(options.answers ?? {}).findLast(([key]) => key.startsWith(CONSENT_KEY));
-    const call: AskedCall = { tool, digest, principal: options.principal?.id ?? null, options };
-    if (!given) return this.#ask(call, args, known);
-    const [key, answer] = given;
-    const asked = this.#opened(tool.tenant, key);
-    if (typeof asked === "string") return this.#refuse(call, asked);
-    const why = whyNotFor(asked, call) ?? (await this.#whyNotNow(asked, tool));
-    if (why) return this.#refuse(call, why, asked.id);
-    return this.#use(call, asked, readConsent(answer));
+    const answered = Object.entries(options.answers ?? {}).findLast(([key]) => key.startsWith(CONSENT_KEY));
+    const call: PendingCall = { tool, digest, principal: options.principal?.id ?? null, options };
+    if (!answered) return this.#ask(call, args, schemaNames);
+    const [key, answer] = answered;
+    const request = this.#open(tool.tenant, key);
+    if (typeof request === "string") return this.#refuse(call, request);
+    const refusal = findMismatch(request, call) ?? (await this.#findOutdated(request, tool));
+    if (refusal) return this.#refuse(call, refusal, request.id);
+    return this.#use(call, request, readConsent(answer));
   }
 
-  async #ask(call: AskedCall, args: JsonObject | JsonText, known: ShownTool["known"]): Promise<Checked> {
+  async #ask(
+    call: PendingCall,
+    args: JsonObject | JsonText,
+    schemaNames: ToolWithSchema["schemaNames"],
+  ): Promise<Checked> {
     const { sealer, records } = this.#parts;
     const { consentMs, consentCharacters } = bounds;
     const { tool, digest, principal } = call;
     const { server, release, tool: name } = tool;
     const until = records.now() + consentMs;
     const isServed = (await this.#servedRelease(tool)) === release;
-    const own = { id: randomUUID(), principal, server, release, tool: name, digest: digest.sha256 };
-    const asked: Asked = { ...own, until, ...(isServed && { isServed }) };
-    const key = CONSENT_KEY + sealer.seal(bindingOf(tool.tenant), asked, consentMs + KNOWN_MS);
+    const details = { id: randomUUID(), principal, server, release, tool: name, digest: digest.sha256 };
+    const request: ConsentRequest = { ...details, until, ...(isServed && { isServed }) };
+    const key = CONSENT_KEY + sealer.seal(sealBinding(tool.tenant), request, consentMs + RECORD_MS);
     const json = args instanceof JsonText ? args.text : canonicalJson(args);
-    const message = messageOf(call, shownArguments(json, consentCharacters, known));
-    await this.#tell(call, { outcome: "asked", consent: asked.id });
-    return { asked: { inputRequests: { [key]: consentQuestion(message) }, hint: hintOf(tool) } };
+    const message = formatMessage(call, shownArguments(json, consentCharacters, schemaNames));
+    await this.#audit(call, { outcome: "asked", consent: request.id });
+    return { asked: { inputRequests: { [key]: consentQuestion(message) }, hint: formatHint(tool) } };
   }
 
-  /** The call that the key is for, or why it is for nothing here. */
-  #opened(tenant: string, key: string): Asked | Why {
+  /** The request in the key, or why it is invalid here. */
+  #open(tenant: string, key: string): ConsentRequest | Refusal {
     try {
-      return this.#parts.sealer.unseal(bindingOf(tenant), key.slice(CONSENT_KEY.length)) as Asked;
+      return this.#parts.sealer.unseal(sealBinding(tenant), key.slice(CONSENT_KEY.length)) as ConsentRequest;
     } catch (error) {
       if (error instanceof BerthError) return "unknown";
       throw error;
     }
   }
 
-  /** A call that waits for the answer in its session still means the release that is served no more. */
-  async #whyNotNow({ isServed, release }: Asked, tool: CalledTool): Promise<Why | undefined> {
+  /** A call that waits in its session is for the release that was served when it asked. */
+  async #findOutdated({ isServed, release }: ConsentRequest, tool: CalledTool): Promise<Refusal | undefined> {
     return isServed && (await this.#servedRelease(tool)) !== release ? "release" : undefined;
   }
 
-  /** Undefined where the server is not served now. */
+  /** Undefined if the server is not currently served. */
   async #servedRelease({ tenant, server }: CalledTool): Promise<string | undefined> {
     try {
       return await this.#parts.servedRelease(tenant, server);
@@ -92,51 +100,56 @@ export class Consents implements ConsentPort {
     }
   }
 
-  /** Takes the consent: of all who try it, at whatever node, one gets it. */
-  async #use(call: AskedCall, asked: Asked, answer: ReturnType<typeof readConsent>): Promise<Checked> {
+  /** Uses up the consent: of all concurrent attempts, on any node, only one succeeds. */
+  async #use(call: PendingCall, request: ConsentRequest, answer: ReturnType<typeof readConsent>): Promise<Checked> {
     const { records } = this.#parts;
     const { tenant } = call.tool;
-    const found = await records.record(tenant, KIND, asked.id);
-    const isFirst = found === undefined;
-    if (isFirst && asked.until <= records.now()) return this.#refuse(call, "expired", asked.id);
-    if (!isFirst && !(answer === "given" && isAwaited(found.value, call.options.answers))) {
-      return this.#refuse(call, "used", asked.id);
+    const record = await records.record(tenant, KIND, request.id);
+    const isFirst = record === undefined;
+    if (isFirst && request.until <= records.now()) return this.#refuse(call, "expired", request.id);
+    if (!isFirst && !(answer === "given" && isAwaited(record.value, call.options.answers))) {
+      return this.#refuse(call, "used", request.id);
     }
-    const revision = await this.#put(tenant, asked, TAKEN, found?.revision ?? 0);
-    if (revision === undefined) return this.#refuse(call, "used", asked.id);
+    const revision = await this.#put(tenant, request, TAKEN, record?.revision ?? 0);
+    if (revision === undefined) return this.#refuse(call, "used", request.id);
     if (answer !== "given") {
-      await this.#tell(call, { outcome: "declined", by: answer, consent: asked.id });
+      await this.#audit(call, { outcome: "declined", by: answer, consent: request.id });
       const what = answer === "declined" ? "declined it" : "cancelled the question";
       return {
         refused: `The tool "${call.tool.tool}" was not called: the user was asked about this call, and ${what}.`,
       };
     }
-    if (isFirst) await this.#tell(call, { outcome: "granted", consent: asked.id });
+    if (isFirst) await this.#audit(call, { outcome: "granted", consent: request.id });
     return {
       waitsFor: async (keys) => {
-        await this.#put(tenant, asked, JSON.stringify({ awaits: keys.map(shortened) }), revision);
+        await this.#put(tenant, request, JSON.stringify({ awaits: keys.map(shortenKey) }), revision);
       },
     };
   }
 
-  /** Longer than the consent can be shown, and than a call can wait for further answers. */
-  async #put(tenant: string, { id, until }: Asked, value: string, expected: number): Promise<number | undefined> {
+  /** Lasts longer than the consent can be presented, and than a call can wait for further answers. */
+  async #put(
+    tenant: string,
+    { id, until }: ConsentRequest,
+    value: string,
+    expected: number,
+  ): Promise<number | undefined> {
     const { records } = this.#parts;
-    const expiresAt = Math.max(until, records.now() + REQUEST_STATE_MS) + KNOWN_MS;
+    const expiresAt = Math.max(until, records.now() + REQUEST_STATE_MS) + RECORD_MS;
     return records.putRecord(tenant, KIND, id, { value, expected, expiresAt });
   }
 
-  async #refuse(call: AskedCall, why: Why, consent?: string): Promise<Checked> {
-    await this.#tell(call, { outcome: "refused", reason: why, ...(consent !== undefined && { consent }) });
-    const remedy = "Call it again without the answer to be asked anew.";
-    return { refused: `The tool "${call.tool.tool}" was not called: ${REASONS[why]}. ${remedy}` };
+  async #refuse(call: PendingCall, reason: Refusal, consent?: string): Promise<Checked> {
+    await this.#audit(call, { outcome: "refused", reason: reason, ...(consent !== undefined && { consent }) });
+    const hint = "Call it again without the answer to be asked again.";
+    return { refused: `The tool "${call.tool.tool}" was not called: ${REASONS[reason]}. ${hint}` };
   }
 
-  async #tell({ tool, digest, principal, options }: AskedCall, facts: ConsentOutcome): Promise<void> {
-    const { tenant, ...named } = tool;
+  async #audit({ tool, digest, principal, options }: PendingCall, outcome: ConsentOutcome): Promise<void> {
+    const { tenant, ...call } = tool;
     await this.#parts.audit.consent(tenant, {
-      ...facts,
-      ...named,
+      ...outcome,
+      ...call,
       ...(principal !== null && { principal }),
       ...(options.trace && { requestId: options.trace.requestId }),
       arguments: { bytes: digest.bytes, sha256: Buffer.from(digest.sha256, "base64url").toString("hex") },
@@ -151,26 +164,26 @@ export interface ConsentParts {
   readonly servedRelease: FeatureCore["servedRelease"];
 }
 
-/** The fate of a consent, for the audit log: nothing of the arguments but their size and digest. */
+/** The outcome of a consent, for the audit log: contains only the size and digest of the arguments. */
 type ConsentOutcome =
   | { readonly outcome: "asked" | "granted"; readonly consent: string }
   | { readonly outcome: "declined"; readonly by: string; readonly consent: string }
-  | { readonly outcome: "refused"; readonly reason: Why; readonly consent?: string };
+  | { readonly outcome: "refused"; readonly reason: Refusal; readonly consent?: string };
 
-interface ShownTool extends CalledTool {
+interface ToolWithSchema extends CalledTool {
   /** The names in its schema. */
-  readonly known: ReadonlySet<string>;
+  readonly schemaNames: ReadonlySet<string>;
 }
 
-interface AskedCall {
+interface PendingCall {
   readonly tool: CalledTool;
   readonly digest: JsonDigest;
   readonly principal: string | null;
   readonly options: CallOptions;
 }
 
-/** The call that a consent is for, as its key carries it. */
-interface Asked {
+/** The call that a consent is for, as contained in its key. */
+interface ConsentRequest {
   readonly id: string;
   readonly principal: string | null;
   readonly server: string;
@@ -179,7 +192,7 @@ interface Asked {
   readonly digest: string;
   /** Milliseconds since the epoch. */
   readonly until: number;
-  /** True if its release was the one that the server's name stood for, and not an earlier one. */
+  /** True if its release was the served one, and not an earlier one. */
   readonly isServed?: boolean;
 }
 
@@ -191,27 +204,27 @@ const REASONS = {
   arguments: "the user's consent was to a call with other arguments",
   used: "the user's consent was to one call, and has been used",
   expired: "the user's consent has expired",
-  unknown: "the answer is to no question that was asked here",
+  unknown: "the answer does not belong to any question asked here",
 } as const;
 
-type Why = keyof typeof REASONS;
+type Refusal = keyof typeof REASONS;
 
-function whyNotFor(asked: Asked, { tool, digest, principal }: AskedCall): Why | undefined {
-  if (asked.principal !== principal) return "principal";
-  if (asked.server !== tool.server) return "server";
-  if (asked.tool !== tool.tool) return "tool";
-  if (asked.release !== tool.release) return "release";
-  return asked.digest === digest.sha256 ? undefined : "arguments";
+function findMismatch(request: ConsentRequest, { tool, digest, principal }: PendingCall): Refusal | undefined {
+  if (request.principal !== principal) return "principal";
+  if (request.server !== tool.server) return "server";
+  if (request.tool !== tool.tool) return "tool";
+  if (request.release !== tool.release) return "release";
+  return request.digest === digest.sha256 ? undefined : "arguments";
 }
 
-/** True for a call that the user consented to, asked something itself, and now comes with an answer to that. */
+/** True for a call that the user consented to, that then asked a question itself, and now comes with its answer. */
 function isAwaited(value: string, answers: CallOptions["answers"] = {}): boolean {
   const awaits = soundObject(value)?.["awaits"];
-  return Array.isArray(awaits) && Object.keys(answers).some((key) => awaits.includes(shortened(key)));
+  return Array.isArray(awaits) && Object.keys(answers).some((key) => awaits.includes(shortenKey(key)));
 }
 
 /** The keys of questions may be long. */
-function shortened(key: string): string {
+function shortenKey(key: string): string {
   return hash("sha256", key, "base64url").slice(0, KEY_LETTERS);
 }
 
@@ -219,34 +232,34 @@ const KEY_LETTERS = 22;
 
 const KIND = "consent";
 const TAKEN = "{}";
-/** How long an expired consent is still told from one that Berth never asked for, and a used one remembered. */
-const KNOWN_MS = 24 * 3_600_000;
+/** How long expired consents can be distinguished from unknown ones, and used ones are recorded. */
+const RECORD_MS = 24 * 3_600_000;
 
-function bindingOf(tenant: string): string[] {
+function sealBinding(tenant: string): string[] {
   return ["consent", tenant];
 }
 
-function messageOf({ tool, digest }: AskedCall, shown: string): string {
+function formatMessage({ tool, digest }: PendingCall, args: string): string {
   const { server, tool: name } = tool;
   const sha256 = Buffer.from(digest.sha256, "base64url").toString("hex");
   return [
-    `${quoted(server)} asks to run its tool ${quoted(name)} once. Do you consent?`,
+    `${quote(server)} asks to run its tool ${quote(name)} once. Do you consent?`,
     `Its arguments, ${digest.bytes} bytes with the SHA-256 ${sha256}:`,
     "```",
-    shown,
+    args,
     "```",
   ].join("\n");
 }
 
-function quoted(name: string): string {
+function quote(name: string): string {
   return visible(JSON.stringify(name), NAME_CHARACTERS);
 }
 
 const NAME_CHARACTERS = 200;
 
-function hintOf({ server, tool }: CalledTool): string {
+function formatHint({ server, tool }: CalledTool): string {
   return (
     `each call of the tool "${tool}" of "${server}" needs the consent of the user; use a client that can ask its user with a ` +
-    'form (elicitation), or have the tool taken out of "consent" in the entry of mcps'
+    'form (elicitation), or have the tool removed from "consent" in its entry in mcps'
   );
 }

@@ -7,7 +7,7 @@ import { createMetrics, type Metrics } from "./metrics.ts";
 
 export function openMetrics({ limits, measured }: FeatureCore): FeatureParts {
   const metrics = createMetrics(packageVersion(), limits);
-  showParts(metrics, measured);
+  registerParts(metrics, measured);
   const { onCall, onCompiled, forget } = metrics;
   return {
     onCall,
@@ -30,13 +30,13 @@ const SOCKET_FIGURES = [
   ["receivedBytes", "berth_guest_socket_received_bytes_total", "Bytes that guests received over their connections"],
 ] as const;
 
-/** Shows the current activity of each part. */
-function showParts(metrics: Metrics, parts: MeasuredParts): void {
+/** Exports the current activity of each part. */
+function registerParts(metrics: Metrics, parts: MeasuredParts): void {
   const { audit, journal, executor, relay, upstreams, endpoint, store, log } = parts;
   let storeBytes = 0;
   metrics.show({
     name: "berth_calls_in_flight",
-    help: "Tool calls under way",
+    help: "Tool calls in progress",
     read: () => journal.inFlight,
   });
   metrics.show({
@@ -50,7 +50,7 @@ function showParts(metrics: Metrics, parts: MeasuredParts): void {
   });
   metrics.show({
     name: "berth_guest_calls_in_flight",
-    help: "Calls and script runs that guest code works on or that wait for their turn",
+    help: "Calls and script runs that guest code is executing or that are queued",
     read: () => executor.stats().callsInFlight,
   });
   metrics.show({
@@ -68,7 +68,7 @@ function showParts(metrics: Metrics, parts: MeasuredParts): void {
   for (const [figure, name, help] of SOCKET_FIGURES) metrics.show({ name, help, label: "tenant", read: used(figure) });
   metrics.show({
     name: "berth_guest_socket_open_seconds_total",
-    help: "The time that connections of guests were open, all of them together",
+    help: "The total time that connections of guests were open",
     label: "tenant",
     read: () => Object.fromEntries(Object.entries(used("openMs")()).map(([tenant, ms]) => [tenant, ms / 1_000])),
   });
@@ -89,7 +89,7 @@ function showParts(metrics: Metrics, parts: MeasuredParts): void {
     isShared: true,
     read: () => upstreams.stats().heldBack,
   });
-  metrics.show({ name: "berth_sessions", help: "Sessions kept", read: () => endpoint.stats().sessions });
+  metrics.show({ name: "berth_sessions", help: "Open sessions", read: () => endpoint.stats().sessions });
   metrics.show({
     name: "berth_tasks_running",
     help: "Tasks that this process runs",
@@ -102,17 +102,17 @@ function showParts(metrics: Metrics, parts: MeasuredParts): void {
   });
   metrics.show({
     name: "berth_audit_queued_calls",
-    help: "Calls that wait to be recorded in the audit log",
+    help: "Calls queued for the audit log",
     read: () => audit.stats().queued,
   });
   metrics.show({
     name: "berth_audit_dropped_calls_total",
-    help: "Calls that the audit log only counted because there was no room to record them",
+    help: "Calls that the audit log only counted because its queue was full",
     read: () => audit.stats().dropped,
   });
   metrics.show({
     name: "berth_log_lines_dropped_total",
-    help: "Log lines that were dropped because nobody read them or the disk was full",
+    help: "Log lines that were dropped because they were not read or the disk was full",
     read: () => droppedLines(log),
   });
   metrics.show({
@@ -120,7 +120,7 @@ function showParts(metrics: Metrics, parts: MeasuredParts): void {
     help: "Size of the store's database",
     isShared: true,
     async read() {
-      // Of a store that does not answer, the size is the last one that is known.
+      // If the store does not answer, reports its last known size.
       await within(
         LATE_MS,
         store.size().then((bytes) => (storeBytes = bytes)),

@@ -14,18 +14,18 @@ import type { Limits } from "../../limits/limits.ts";
 import type { FeatureParts, Figures, Meter } from "../feature.ts";
 
 /**
- * Figures about this process for Prometheus. It owns how many there may be and how they are written. It knows no HTTP,
- * and nothing of the measured parts: `figures.ts` names those.
+ * Metrics of this process for Prometheus. It bounds their number and writes them. It knows neither HTTP nor the
+ * measured parts, which `figures.ts` names.
  */
 export interface Metrics extends Meter, Required<Pick<FeatureParts, "onCall" | "onCompiled" | "forget">> {
-  /** In the format that `contentType` names; of several processes where `all` has their figures, added up. */
+  /** In the format of `contentType`; with `all`, the sum over several processes. */
   text(all?: readonly Figures[]): Promise<string>;
   readonly contentType: string;
 }
 
 type LibraryFigure = MetricObjectWithValues<MetricValue<string>>;
 
-/** Adds up the counts of ended processes, which may never fall; their other figures end with them. */
+/** Sums the counters of ended processes, which must never decrease; their other metrics end with them. */
 export function sumCounts(all: readonly Figures[]): Promise<Figures> {
   const isCount = ({ type }: LibraryFigure): boolean => COUNTS.has(String(type));
   return aggregate(all.map((figures) => (figures as readonly LibraryFigure[]).filter(isCount))).getMetricsAsJSON();
@@ -60,11 +60,11 @@ export function createMetrics(version: string, { metricTools }: Pick<Limits, "me
     registers,
   });
 
-  let watches = false;
-  const watch = (): void => {
-    // Watching the event loop and the garbage collector costs something, so it begins with the first scrape.
-    if (!watches) collectDefaultMetrics({ register: registry });
-    watches = true;
+  let isWatching = false;
+  const startWatching = (): void => {
+    // Watching the event loop and the garbage collector has a cost, so it starts with the first scrape.
+    if (!isWatching) collectDefaultMetrics({ register: registry });
+    isWatching = true;
   };
   return {
     ...calls,
@@ -87,12 +87,12 @@ export function createMetrics(version: string, { metricTools }: Pick<Limits, "me
     contentType: registry.contentType,
 
     async now() {
-      watch();
+      startWatching();
       return registry.getMetricsAsJSON();
     },
 
     text(all) {
-      watch();
+      startWatching();
       return all ? aggregate(all).metrics() : registry.metrics();
     },
   };
@@ -108,33 +108,33 @@ type Label = "tenant" | "server" | "tool" | "outcome";
 type Labels = Readonly<Record<Label, string>>;
 
 /**
- * Counts and times calls by tenant, server, tool and outcome. Each of the first `metricTools` tools called has figures
- * of its own, and all others share those of the tool `other`: otherwise anyone who may add servers could make the
- * figures grow without end. A deleted tenant leaves its tools' figures to others.
+ * Counts and times calls by tenant, server, tool and outcome. The first `metricTools` tools called have metrics of
+ * their own, and all others share those of the tool `other`: otherwise anyone who may add servers could make the
+ * metrics grow without bound. When a tenant is deleted, other tools can take the place of its tools.
  */
 function countCalls(registry: Registry, metricTools: number): Pick<Metrics, "onCall" | "forget"> {
   const all = new Map<string, CallTimes>();
-  const known = new Set<string>();
-  const ofTool = new WeakMap<CalledTool, Partial<Record<CallOutcome, CallTimes>>>();
+  const tracked = new Set<string>();
+  const byTool = new WeakMap<CalledTool, Partial<Record<CallOutcome, CallTimes>>>();
   // It registers itself.
   void new CallDurations(registry, all);
 
   return {
     onCall({ tool, outcome, ms }) {
-      let own = ofTool.get(tool);
-      if (!own) ofTool.set(tool, (own = {}));
-      (own[outcome] ??= timesOf(tool, outcome)).add(ms / 1000);
+      let outcomes = byTool.get(tool);
+      if (!outcomes) byTool.set(tool, (outcomes = {}));
+      (outcomes[outcome] ??= findTimes(tool, outcome)).add(ms / 1000);
     },
     forget(tenant) {
       for (const [key, { labels }] of all) if (labels.tenant === tenant) all.delete(key);
-      for (const which of known) if ((JSON.parse(which) as string[])[0] === tenant) known.delete(which);
+      for (const key of tracked) if ((JSON.parse(key) as string[])[0] === tenant) tracked.delete(key);
     },
   };
 
-  function timesOf({ tenant, server, tool }: CalledTool, outcome: CallOutcome): CallTimes {
+  function findTimes({ tenant, server, tool }: CalledTool, outcome: CallOutcome): CallTimes {
     const which = JSON.stringify([tenant, server, tool]);
-    const isOther = known.size >= metricTools && !known.has(which);
-    if (!isOther) known.add(which);
+    const isOther = tracked.size >= metricTools && !tracked.has(which);
+    if (!isOther) tracked.add(which);
     const key = isOther ? `${OTHER} ${outcome}` : `${which} ${outcome}`;
     let times = all.get(key);
     if (!times) {
@@ -145,10 +145,10 @@ function countCalls(registry: Registry, metricTools: number): Pick<Metrics, "onC
   }
 }
 
-/** The library's own `observe` costs a call several microseconds, most of it garbage; this adds three numbers. */
+/** The library's own `observe` costs several microseconds per call, mostly garbage; this adds three numbers. */
 class CallTimes {
   readonly labels: Labels;
-  /** Calls in each bucket, without those in smaller ones; the last is for calls that took longer than all. */
+  /** Calls in each bucket, excluding smaller ones; the last is for calls that took longer than all. */
   readonly counts: number[] = Array.from({ length: BUCKETS.length + 1 }, () => 0);
   sum = 0;
 
@@ -164,7 +164,7 @@ class CallTimes {
   }
 }
 
-/** A histogram of the library that reads its figures only on request. */
+/** A histogram of the library that reads its values only on request. */
 class CallDurations extends Histogram<Label> {
   readonly #all: ReadonlyMap<string, CallTimes>;
 
@@ -179,12 +179,12 @@ class CallDurations extends Histogram<Label> {
     this.#all = all;
   }
 
-  /** Called by the library whenever it writes the figures. */
+  /** Called by the library when it writes the metrics. */
   async getForPromString(): Promise<object> {
-    return { name: NAME, help: HELP, type: "histogram", values: [...this.#all.values()].flatMap(valuesOf) };
+    return { name: NAME, help: HELP, type: "histogram", values: [...this.#all.values()].flatMap(toValues) };
   }
 
-  /** Likewise when it adds them to those of other processes. */
+  /** Called by the library when it adds them to those of other processes. */
   override async get(): Promise<MetricObjectWithValues<MetricValueWithName<Label>>> {
     return { ...(await this.getForPromString()), aggregator: "sum" } as MetricObjectWithValues<
       MetricValueWithName<Label>
@@ -192,7 +192,7 @@ class CallDurations extends Histogram<Label> {
   }
 }
 
-function valuesOf({ labels, counts, sum }: CallTimes): MetricValueWithName<Label>[] {
+function toValues({ labels, counts, sum }: CallTimes): MetricValueWithName<Label>[] {
   let count = 0;
   const buckets = counts.map((more, index) => {
     count += more;

@@ -6,7 +6,7 @@ import type { Figures } from "../feature.ts";
 import type { Metrics } from "./metrics.ts";
 
 /**
- * `GET /metrics`: figures of all tenants, so only for administrators of the default tenant, who run the service, and
+ * `GET /metrics`: metrics of all tenants, so only for administrators of the default tenant, who run the service, and
  * for users of its machine.
  */
 export function metricsPage(metrics: Metrics, figuresOfAll?: () => Promise<readonly Figures[]>): PageRoute<unknown> {
@@ -21,7 +21,7 @@ export function metricsPage(metrics: Metrics, figuresOfAll?: () => Promise<reado
       async ({ response }) => {
         const text = await metrics.text(await figuresOfAll?.());
         response.setHeader("Cache-Control", "no-store");
-        // Express would add a second charset to the type that the format demands.
+        // Express would add a second charset to the type required by the format.
         response.setHeader("Content-Type", metrics.contentType);
         response.end(text);
       },

@@ -6,15 +6,16 @@ import { contractHash, knownOf } from "../../upstream/calls/contract-hash.ts";
 import { schemaOf } from "./design.ts";
 import type { Profile } from "./profile.ts";
 
-/** The meaning of a server's current contract for a profile (seed 000, "Schema Validation on Use"; J6). */
+/** The effect of a server's current contract on a profile. */
 export interface ProfileCheck {
   /**
-   * `changed`: a call that the profile describes may fail. `review`: only a person can judge the change. `compatible`:
-   * no caller will notice. `unknown`: the profile does not say what it was made against.
+   * `changed`: a call that the profile describes may fail. `review`: only a person can assess the change. `compatible`:
+   * no caller will notice. `unknown`: the profile does not name the contract it was created for.
    */
   readonly status: "valid" | "compatible" | "review" | "changed" | "unknown";
   /**
-   * The hash of the contract that the profile was made against, and of the server's own as far as the profile knows it.
+   * The hash of the contract that the profile was created for, and that of the current contract, reduced to what the
+   * profile knows.
    */
   readonly expectedHash?: Cid;
   readonly currentHash: Cid;
@@ -39,7 +40,7 @@ export function checkProfile(profile: Profile, current: Contract): ProfileCheck 
   };
 }
 
-/** Only the hash is known: it tells whether the contract differs, but not how. */
+/** Only the hash is known: it shows whether the contract differs, but not how. */
 function byHash(expectedHash: Cid | undefined, currentHash: Cid, currentContract: Cid): ProfileCheck {
   const current = { currentHash, currentContract };
   if (expectedHash === undefined) return { status: "unknown", ...current, changes: [] };
@@ -49,7 +50,7 @@ function byHash(expectedHash: Cid | undefined, currentHash: Cid, currentContract
   return { status: "changed", expectedHash, ...current, changes: [change] };
 }
 
-/** A handwritten profile states the tools' parameters that it knows, and nothing else. */
+/** A handwritten profile states only the parameters of its tools. */
 function writtenContract({ tools }: Profile): Contract | undefined {
   const described = [...tools].filter(([, { parameters }]) => parameters !== undefined);
   if (described.length === 0) return undefined;
@@ -65,8 +66,8 @@ function writtenContract({ tools }: Profile): Contract | undefined {
 }
 
 /**
- * A curated profile relies on the tools that it names; a handwritten one states nothing else. Resources are content, as
- * files are: they come and go while the contract stays.
+ * A curated profile relies on the tools that it names; a handwritten one states nothing else. Resources are content,
+ * like files: they come and go while the contract stays the same.
  */
 function matters(change: ContractChange, { contract, tools }: Profile, before: Contract): boolean {
   const { subject, name, pointer } = change;

@@ -6,10 +6,10 @@ import { contractHashInTurns, knownOf } from "../../upstream/calls/contract-hash
 import type { ProfileMeta, ProfileTool } from "./profile.ts";
 import type { ProfileFiles } from "./save.ts";
 
-/** The fields that say how to reach a server. */
+/** The fields for reaching a server. */
 type Reach = Pick<ProfileMeta, "uri" | "command" | "args" | "env" | "cwd" | "url" | "headers" | "transport">;
 
-/** The full profile of a server as it is now: the start for a person or a model to curate. */
+/** The full profile of a server's current contract, for a person or a model to curate. */
 export async function draftProfile(reach: Reach, contract: Contract, now: Date): Promise<ProfileFiles> {
   const tools = contract.tools.map((tool) => [fileNameOf(tool.name), draftTool(tool)] as const);
   return {
@@ -36,7 +36,7 @@ export async function pinProfile({ meta, tools }: ProfileFiles, contract: Contra
   return { meta: { ...meta, ...(await pinned(contract, now)) }, tools, contract };
 }
 
-/** The fields of `_meta.json` that say which contract a profile was made against. */
+/** The fields of `_meta.json` that identify the contract that a profile was created for. */
 export async function pinned(
   contract: Contract,
   now: Date,
@@ -48,7 +48,7 @@ export async function pinned(
   };
 }
 
-/** Replaces characters that a file name cannot have: `a/b` becomes `a_b`. */
+/** Replaces characters that file names cannot contain: `a/b` becomes `a_b`. */
 function fileNameOf(tool: string): string {
   return tool
     .replace(/[^A-Za-z0-9_.-]/g, "_")
@@ -65,20 +65,20 @@ function draftTool({ name, description, inputSchema, outputSchema }: ToolContrac
   };
 }
 
-/** An input schema in the seed's form: each parameter by itself, with `required: true` if it is required. */
+/** An input schema as separate parameters, with `required: true` for required ones. */
 export function parametersOf(schema: JsonSchema): Record<string, JsonObject> {
   const properties = isObject(schema["properties"]) ? schema["properties"] : {};
   const required = Array.isArray(schema["required"]) ? schema["required"] : [];
   const parameters = Object.entries(properties).map(([name, each]) => {
     const parameter = isObject(each) ? { ...(each as JsonObject) } : {};
-    // An object's own list of required members takes the place of the flag, and says more: it stays.
+    // If a parameter is an object, its own list of required members replaces the flag.
     if (required.includes(name) && !Array.isArray(parameter["required"])) parameter["required"] = true;
     return [name, parameter] as const;
   });
   return Object.fromEntries(parameters);
 }
 
-/** The input schema that parameters stand for, to compare a handwritten profile. */
+/** The input schema that parameters represent, to compare a handwritten profile. */
 export function schemaOf(parameters: Readonly<Record<string, JsonObject>>): JsonSchema {
   const properties = Object.entries(parameters).map(([name, { required, ...schema }]) => {
     return [name, Array.isArray(required) ? { ...schema, required } : schema] as const;
@@ -94,8 +94,8 @@ export function schemaOf(parameters: Readonly<Record<string, JsonObject>>): Json
 const OWN_FIELDS = new Set(["server", "launcher", "tools", "tested_with", "parameters"]);
 
 /**
- * A whole profile in one JSON object, as a person or a model writes it (seed 000, "Profile Design"): the way to reach
- * the server is at the top or under `launcher`, and `tools` has each tool by its name. Throws `profile_invalid`.
+ * A whole profile in one JSON object, as a person or a model writes it: how to reach the server is at the top level or
+ * in `launcher`, and `tools` has each tool by name. Throws `profile_invalid`.
  */
 export function readGivenProfile(value: Json): ProfileFiles {
   if (!isObject(value)) throw new BerthError("profile_invalid", "it must be a JSON object");

@@ -5,15 +5,15 @@ import { convertArguments } from "../../upstream/launch/uri-arguments.ts";
 import { splitQuery, UriProblems } from "../../upstream/launch/uri-text.ts";
 import type { ProfileTool } from "./profile.ts";
 
-/** A call that works according to a profile, as the query of a reference, and the tool's input if known. */
+/** A call that works according to a profile, as the query of a reference, with the tool's input if known. */
 export interface Example {
   readonly query: string;
   readonly input: JsonObject | undefined;
 }
 
 /**
- * The first example of a tool, or else its first tested query; undefined if it has none. Tested text that is no query,
- * such as "BRAF+melanoma", is for people.
+ * The first example of a tool, or else its first tested query; undefined if it has none. Tested text that is not a
+ * query, such as "BRAF+melanoma", is for people.
  */
 export function firstExample({ examples, tested_with: tested }: ProfileTool): Example | undefined {
   const input = examples?.[0]?.input;

@@ -8,7 +8,7 @@ const kinds = [
   ["review", "needs review"],
 ] as const satisfies readonly (readonly [ContractChange["effect"], string])[];
 
-/** The message at a terminal when a profile's server has changed (seed 000, "User Experience"). */
+/** The message at a terminal when a profile's server has changed. */
 export function explainDrift(name: string, reference: string, check: ProfileCheck): string {
   return [
     "Warning: MCP server schema has changed since profile was created.",
@@ -25,7 +25,7 @@ export function explainDrift(name: string, reference: string, check: ProfileChec
   ].join("\n");
 }
 
-/** One line for each change, breaking ones first; at most `harmlessMax` of the others. */
+/** One line per change, breaking ones first; at most `harmlessMax` of the others. */
 export function listChanges(changes: readonly ContractChange[], harmlessMax = CHANGES_SHOWN_MAX): string[] {
   if (changes.length === 0) return ["No changes."];
   const lines = kinds.flatMap(([effect, said]) => {
@@ -38,12 +38,12 @@ export function listChanges(changes: readonly ContractChange[], harmlessMax = CH
   return ["Changes detected:", ...lines];
 }
 
-/** For each kind; `--format json` lists all of them. */
+/** Per kind; `--format json` lists all of them. */
 const CHANGES_SHOWN_MAX = 50;
-/** A caller wants to know why the call may fail; `berth profile validate` lists the rest. */
+/** Callers need to know why the call may fail; `berth profile validate` lists the rest. */
 const HARMLESS_SHOWN_AT_USE = 3;
 
-/** Most messages are about a part of something, and do not name it. */
+/** Most messages are about a part of something, without naming it. */
 function subjectOf({ subject, name, pointer }: ContractChange): string {
   return pointer === undefined || name === "" ? "" : `${subject[0]!.toUpperCase()}${subject.slice(1)} '${name}': `;
 }

@@ -12,16 +12,16 @@ import {
 import { parseLauncher } from "../../upstream/launch/launcher-uri.ts";
 import { META_FILE, type Profile, type ProfileMeta } from "./profile.ts";
 
-/** Fields that may hold `${NAME}`, apart from those whose variables are looked up at the start. */
+/** Fields that may contain `${NAME}`, apart from those whose variables are resolved at the start. */
 const FIELDS = ["command", "args", "cwd", "url"] as const;
 
 /**
- * How to reach a profile's server. Relative paths are relative to the profile's own folder. Throws `launcher_invalid`,
- * or `profile_invalid` with every variable that is not set.
+ * How to reach a profile's server. Relative paths are relative to the profile's folder. Throws `launcher_invalid`, or
+ * `profile_invalid` with every variable that is not set.
  */
 export function profileLaunch(profile: Profile, env: NodeJS.ProcessEnv): Launch {
   if (profile.origin !== "project") return launchOf(profile, env);
-  // Anyone may have written a project's files: they get no token, key or database address of a Berth.
+  // A project's files may be written by anyone: they get no token, key or database URL of a Berth.
   const launch = launchOf(profile, Object.fromEntries(Object.entries(env).filter(([name]) => !isOwnSetting(name))));
   const own = variablesTaken(launch).find(isOwnSetting);
   if (own === undefined) return launch;
@@ -72,23 +72,23 @@ function filled(name: string, meta: ProfileMeta, env: NodeJS.ProcessEnv): Pick<P
   return value;
 }
 
-/** These texts are not shown in messages: they may come to hold a secret. */
+/** These values are not shown in messages, since they may contain secrets. */
 function templates(values: Readonly<Record<string, string>> = {}): Record<string, Template> {
   return Object.fromEntries(Object.entries(values).map(([name, text]) => [name, { text, offset: 0 }]));
 }
 
-/** A text names a variable that the environment does not have. */
+/** A value names a variable that the environment does not have. */
 interface Unset {
   readonly variable: string;
-  /** JSON pointer (RFC 6901) to the text. */
+  /** JSON pointer (RFC 6901) to the string. */
   readonly pointer: string;
 }
 
 const VARIABLE_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
 /**
- * Fills in every text of a value as a template. Unset variables stay as they are and are all reported; so does a shell's
- * own syntax, such as `${1:-x}`, which is not.
+ * Expands templates in every string of a value. Unset variables are left as they are and all reported; shell syntax
+ * such as `${1:-x}` is left and not reported.
  */
 export function substitute<T extends Json>(value: T, env: NodeJS.ProcessEnv): { value: T; unset: Unset[] } {
   const unset: Unset[] = [];

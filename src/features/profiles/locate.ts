@@ -17,13 +17,13 @@ import {
   type ProfileTool,
 } from "./profile.ts";
 
-/** A folder to search for profiles; the first one that has a profile supplies it whole (J4). */
+/** A folder to search for profiles; the first one with a profile supplies all of it (J4). */
 export interface ProfileFolder {
   readonly origin: Profile["origin"];
   readonly folder: string;
 }
 
-/** The most bytes in a file of a profile: a contract of 1,000 tools has less than half of it. */
+/** The most bytes in a file of a profile: a contract of 1,000 tools has less than half of that. */
 export const PROFILE_FILE_BYTES_MAX = 4 * 1024 * 1024;
 
 /** The project's own, the user's, and those that come with Berth (`BERTH_HOME`). */
@@ -67,7 +67,7 @@ export async function readProfile(name: string, folders: readonly ProfileFolder[
   throw new BerthError("profile_not_found", `"@${name}"; ${known}`);
 }
 
-/** Says so if a project's profile is used in place of the one that its user expects under this name. */
+/** Warns if a project's profile is used instead of the user's own of the same name. */
 async function withHidden(profile: Profile, folders: readonly ProfileFolder[]): Promise<Profile> {
   for (const { origin, folder } of folders) {
     if (origin === "project" || !(await readJson(join(folder, profile.name, META_FILE)))) continue;
@@ -106,7 +106,7 @@ async function readWhole(place: Pick<Profile, "name" | "origin" | "folder">, met
   return { ...profile, problems: [problem] };
 }
 
-/** A contract other than the one that the profile says it was made against proves nothing, and is left out. */
+/** A contract other than the one that the profile names proves nothing, and is ignored. */
 function contractProblem(value: Json, { contract_cid: expected }: ProfileMeta): string | undefined {
   const aside = "it is left out; `berth profile update` fetches the server's own";
   if (!isContract(value)) return `This is not a server's contract: ${aside}`;

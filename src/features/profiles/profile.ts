@@ -21,11 +21,11 @@ export interface Profile {
   /** By the name under which the profile offers them. */
   readonly tools: ReadonlyMap<string, ProfileTool>;
   readonly contract?: Contract;
-  /** Faults that leave it usable. */
+  /** Faults with which it is still usable. */
   readonly problems: readonly Problem[];
 }
 
-/** `_meta.json`; exactly one of `uri`, `command` and `url` says how to reach the server. */
+/** `_meta.json`; exactly one of `uri`, `command` and `url` specifies how to reach the server. */
 export type ProfileMeta = JsonObject & {
   uri?: string;
   command?: string;
@@ -36,7 +36,7 @@ export type ProfileMeta = JsonObject & {
   headers?: Record<string, string>;
   transport?: "stdio" | "http";
   description?: string;
-  /** The contract hash (J5) and the CID of the whole contract that the profile was made against. */
+  /** The contract hash (J5) and the CID of the whole contract that the profile was created for. */
   schema_hash?: Cid;
   contract_cid?: Cid;
   /** ISO 8601. */
@@ -49,10 +49,10 @@ export type SchemaValidation = "warn" | "error" | "ignore";
 
 /** `<tool>.json` */
 export type ProfileTool = JsonObject & {
-  /** The server's own name of the tool. */
+  /** The server's own name for the tool. */
   tool?: string;
   description?: string;
-  /** Name → JSON Schema, with `required: true` beside it if a call needs the parameter. */
+  /** Name → JSON Schema, with `required: true` added if a call needs the parameter. */
   parameters?: Record<string, JsonObject>;
   /** Arguments of every call that does not override them. */
   arguments?: JsonObject;
@@ -69,7 +69,7 @@ export type ProfileTool = JsonObject & {
 export const META_FILE = "_meta.json";
 export const CONTRACT_FILE = "_contract.json";
 
-/** The fault of a name for a folder or a file: it must not lead elsewhere, nor be a file of Berth's own. */
+/** The fault of a name for a folder or a file: it must not be a path, nor one of Berth's own files. */
 export function profileNameProblem(name: string, what: "profile" | "tool"): string | undefined {
   if (/^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/.test(name)) return undefined;
   return `"${name}" cannot be the name of a ${what}: use 1 to 128 of A-Z a-z 0-9 _ . - with a letter or digit first`;

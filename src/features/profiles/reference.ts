@@ -6,17 +6,17 @@ import type { Launch } from "../../upstream/launch/launch.ts";
 import { launcherMeant, launcherOfUrl, parseLauncher } from "../../upstream/launch/launcher-uri.ts";
 import type { Operation } from "../../upstream/launch/operation.ts";
 
-/** A server and an operation in a person's words: a launcher URI, `@profile/tool?…`, or the plain URL of a server. */
+/** A server and an operation as a person names them: a launcher URI, `@profile/tool?…`, or a server's URL. */
 export interface ServerReference {
   readonly launch: Launch;
   readonly operation: Operation;
   /** The options that the tool gets in the context of its call (P6). */
   readonly options?: JsonObject;
-  /** Runs first on an open connection, for example to compare the contract; throws to refuse it. */
+  /** Runs first on an open connection, for example to compare the contract; throws to reject it. */
   readonly check?: (upstream: UpstreamConnection) => Promise<void>;
 }
 
-/** Reads `@…`; throws a `BerthError` that describes the fault. */
+/** Parses `@…`; throws a `BerthError` that describes the fault. */
 export type ProfileResolver = (reference: string) => Promise<ServerReference>;
 
 /** Throws `launcher_invalid` with every problem of a URI, or the error of the resolver. */

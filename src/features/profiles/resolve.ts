@@ -15,7 +15,7 @@ export interface ProfileSurroundings {
   readonly env: NodeJS.ProcessEnv;
   /** The project's folder. */
   readonly folder: string;
-  /** Uses the profile as it is, however its server has changed (J6). */
+  /** Uses the profile unchanged, however its server has changed (J6). */
   readonly ignoreSchema?: boolean;
   readonly warn: (text: string) => void;
 }
@@ -52,7 +52,7 @@ interface ParsedReference {
   readonly query: number;
 }
 
-/** `@name`, `@name/tool`, each with a query or without. Throws `launcher_invalid`. */
+/** `@name` or `@name/tool`, with or without a query. Throws `launcher_invalid`. */
 export function parseReference(reference: string): ParsedReference {
   const problems = new UriProblems(reference);
   const question = reference.indexOf("?");

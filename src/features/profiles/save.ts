@@ -22,9 +22,9 @@ export interface ProfileFiles {
 }
 
 /**
- * Writes a profile as a whole: a reader finds all of the old files or all of the new ones, and a failure leaves the old
- * ones. Rejects with `profile_invalid` if the files could not be read again, and with `profile_exists` if the folder is
- * there and `replace` is not given.
+ * Writes a profile as a whole: a reader finds all of the old files or all of the new ones, and a failure preserves the
+ * old ones. Rejects with `profile_invalid` if the files could not be read again, and with `profile_exists` if the
+ * folder exists and `replace` is not set.
  */
 export async function saveProfile(
   folder: string,
@@ -62,7 +62,7 @@ export function checkFiles({ meta, tools }: ProfileFiles): void {
   throw new BerthError("profile_invalid", said.join("; "), { data: { problems } });
 }
 
-/** A name that no profile can have, so that the remains of a crash are no profile. */
+/** A name that no profile can have, so that leftovers of a crash are not mistaken for one. */
 function besides(folder: string): string {
   return join(dirname(folder), `.${basename(folder)}.${randomUUID()}`);
 }
@@ -78,7 +78,7 @@ async function place(folder: string, temporary: string): Promise<void> {
   await rename(temporary, folder);
 }
 
-/** Between the two renames the name is free for an instant; if the second fails, the old folder comes back. */
+/** Between the two renames the name is briefly free; if the second fails, the old folder is restored. */
 async function exchange(folder: string, temporary: string): Promise<void> {
   const old = besides(folder);
   await rename(folder, old).catch((error: NodeJS.ErrnoException) => {

@@ -7,13 +7,13 @@ import type { ProfileFiles } from "./save.ts";
 
 export interface ProfileUpdate {
   readonly files: ProfileFiles;
-  /** The changes made to the files, a sentence each. */
+  /** The changes made to the files, one sentence each. */
   readonly steps: readonly string[];
 }
 
 /**
- * Brings a profile to its server's current contract: follows renamed tools and parameters, also in arguments, examples
- * and tested queries; people's own text stays. Tools that the profile does not name stay out of it.
+ * Updates a profile to its server's current contract: follows renamed tools and parameters, also in arguments, examples
+ * and tested queries; people's own text is preserved. Tools that the profile does not name are not added.
  */
 export async function updateProfile(
   { meta, tools }: Profile,

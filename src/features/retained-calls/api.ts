@@ -18,7 +18,7 @@ export function callRoutes(retainedCalls: RetainedCalls, directory: (tenant: str
     response.setHeader("Cache-Control", "no-store");
     response.json({
       retainedMs: retainedCalls.retainedMs(tenant, name) ?? null,
-      calls: found.calls.map(callOf),
+      calls: found.calls.map(toView),
       ...(next !== undefined && { next }),
     });
   };
@@ -28,7 +28,7 @@ export function callRoutes(retainedCalls: RetainedCalls, directory: (tenant: str
     const call = await retainedCalls.get(tenant, named(context)!, readCallId(request.params["id"]));
     if (!call) throw noSuchCall();
     response.setHeader("Cache-Control", "no-store");
-    response.json(callOf(call));
+    response.json(toView(call));
   };
 
   const router = Router();
@@ -38,6 +38,6 @@ export function callRoutes(retainedCalls: RetainedCalls, directory: (tenant: str
   return router;
 }
 
-function callOf({ micros, ...call }: ListedCall): object {
+function toView({ micros, ...call }: ListedCall): object {
   return { ...call, ms: micros / 1_000 };
 }

@@ -15,11 +15,12 @@ export function retainedCallRow({ id, at, tool, outcome, micros, principal }: Li
   };
 }
 
-/** One call with what was said in it. */
+/** One call with its contents. */
 export function retainedCallView(call: FoundCall, base: string): object {
   const { outcome, retries, release, requestId = "", argumentsBytes, resultBytes, result, error } = call;
-  const secrets = "Not kept, because the secrets of its server could not be read then.";
-  const tooLong = (bytes: number): string => (call.isUnread ? secrets : `Too long to be kept: ${bytesText(bytes)}.`);
+  const secrets = "Not retained, because the secrets of its server could not be read at the time.";
+  const tooLong = (bytes: number): string =>
+    call.isUnread ? secrets : `Too long to be retained: ${bytesText(bytes)}.`;
   return {
     ...retainedCallRow(call),
     ...callOutcome(outcome, retries),
@@ -53,7 +54,7 @@ const UNITS = [
   [60_000, "minute"],
 ] as const;
 
-/** A span of time in the largest unit that it is a whole number of: `7 days`. */
+/** A duration in the largest unit of which it is a whole number: `7 days`. */
 export function spanText(ms: number): string {
   const [unit, noun] = UNITS.find(([unit]) => ms % unit === 0) ?? UNITS[2];
   return countOf(Math.round(ms / unit), noun);

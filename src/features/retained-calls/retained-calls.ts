@@ -22,7 +22,7 @@ import { fixed } from "../../limits/fixed.ts";
 import type { Limits } from "../../limits/limits.ts";
 import type { Grant } from "../../secrets/grants.ts";
 import type { RetainedCallFacts, RetainedCallPart, RetainedCallStore, NewRetainedCall } from "../../store/store.ts";
-import { hideSecretFields, markingSecrets } from "./secret-fields.ts";
+import { hideSecretFields, markingSecrets as schemaWithSecrets } from "./secret-fields.ts";
 
 export type { RetainedCallPart } from "../../store/store.ts";
 
@@ -32,9 +32,9 @@ export type RetainedCallLimits = Pick<
 >;
 
 const bounds = fixed({
-  /** The arguments, and the result, of one retained call, as JSON; longer ones are left out. */
+  /** The arguments, and the result, of one retained call, as JSON; longer ones are omitted. */
   retainedCallBytes: 32 * 1024,
-  /** Calls that one server retains; the oldest ones are deleted first. */
+  /** Retained calls per server; the oldest are deleted first. */
   retainedCalls: 1_000,
   /** How long an ended call waits to be stored. */
   retainedCallDelayMs: 1_000,
@@ -44,15 +44,15 @@ interface RetainedCallsOptions {
   readonly store: RetainedCallStore;
   /** The clock of the store. */
   readonly now: () => number;
-  /** The most that a tenant may store of all kinds. */
+  /** The storage limit of a tenant, over all kinds. */
   readonly storedBytesOf?: (tenant: string) => number;
-  /** True if this process is the one of several that removes expired calls. Default: it is. */
+  /** True if this is the process that removes expired calls. Default: it is. */
   readonly mayRemove?: () => Promise<boolean>;
   readonly limits: RetainedCallLimits;
   readonly log: Log;
 }
 
-/** The contents of a call as they are stored: without secrets. */
+/** The contents of a call as stored: without secrets. */
 export interface RetainedContents {
   readonly release: Cid;
   readonly retries: number;
@@ -60,12 +60,12 @@ export interface RetainedContents {
   /** Absent if they are too long, or if the server's secrets could not be read. */
   readonly arguments?: Json;
   readonly argumentsBytes: number;
-  /** Also absent if there was none: questions, or an error in its place. */
+  /** Also absent if there was none: questions, or an error instead. */
   readonly result?: Json;
   readonly resultBytes?: number;
-  /** The stack is the function's own, with places in its sources. */
+  /** The stack is the function's own, with positions in its sources. */
   readonly error?: { readonly message: string; readonly stack?: string };
-  /** True if none of them is stored, as the server's secrets could not be read. */
+  /** True if none of them is stored because the server's secrets could not be read. */
   readonly isUnread?: boolean;
 }
 
@@ -76,37 +76,37 @@ export interface ListedCall extends Omit<RetainedCallFacts, "outcome"> {
 export type FoundCall = ListedCall & RetainedContents;
 
 const SWEEP_MS = 60_000;
-/** Calls, and bytes of them, that are written at once before other calls go on. */
-const CALLS_AT_ONCE = 64;
-const BYTES_AT_ONCE = 256 * 1024;
-/** Counted for each waiting call besides its texts. */
+/** Calls, and their bytes, written in one step before yielding to other calls. */
+const BATCH_CALLS = 64;
+const BATCH_BYTES = 256 * 1024;
+/** Counted for each queued call in addition to its contents. */
 const CALL_BYTES = 256;
 const ERROR_UNITS_MAX = 8_000;
-/** How often a write is tried before its calls are dropped. */
+/** Attempts of a write before its calls are dropped. */
 const ATTEMPTS = 10;
-/** How often the log tells that a tenant's calls find no room. */
-const TOLD_EVERY_MS = 60_000;
+/** How often the log reports that a tenant's calls exceed its quota. */
+const REPORT_EVERY_MS = 60_000;
 
 /**
  * Retains calls with their contents for servers whose entries ask for it. No call waits for it: contents are written
- * shortly after, many calls at a time, without the secrets that their server may see. The queue is bounded for each tenant;
- * calls beyond that are dropped, and the log says how many.
+ * shortly afterwards, many calls at a time, without the secrets that their server may see. The queue is bounded per
+ * tenant; further calls are dropped, and their number is logged.
  */
 export class RetainedCalls implements CallRetention {
   readonly #options: RetainedCallsOptions;
-  /** How long each server retains calls, by tenant and server; only those that retain any. */
+  /** How long each server retains calls, by tenant and server; only servers that retain any. */
   readonly #tenants = new Map<string, ReadonlyMap<string, number>>();
   readonly #queues = new Map<string, Queue>();
-  /** When the log last told that a tenant's calls find no room. */
-  readonly #told = new Map<string, number>();
+  /** When the log last reported that a tenant's calls exceed its quota. */
+  readonly #reportedAt = new Map<string, number>();
   #timer: NodeJS.Timeout | undefined;
   #writing: Promise<void> = Promise.resolve();
   #isClosed = false;
-  readonly #sweeping: NodeJS.Timeout;
+  readonly #sweepTimer: NodeJS.Timeout;
 
   constructor(options: RetainedCallsOptions) {
     this.#options = options;
-    this.#sweeping = setInterval(() => void this.sweep(), SWEEP_MS).unref();
+    this.#sweepTimer = setInterval(() => void this.sweep(), SWEEP_MS).unref();
   }
 
   /** In whole milliseconds. */
@@ -119,22 +119,22 @@ export class RetainedCalls implements CallRetention {
     const ms = retainedMs(entry, this.#options.limits);
     if (ms === 0) return undefined;
     const { inputSchema, outputSchema } = contract;
-    const keeper: Keeper = {
+    const retention: Retention = {
       ms,
       grant,
-      inputSchema: markingSecrets(inputSchema),
-      outputSchema: markingSecrets(outputSchema),
+      inputSchema: schemaWithSecrets(inputSchema),
+      outputSchema: schemaWithSecrets(outputSchema),
     };
     return (record) => {
       try {
-        this.#note(tool, keeper, record);
+        this.#enqueue(tool, retention, record);
       } catch (error) {
-        this.#options.log.error({ err: error }, "a call could not be kept");
+        this.#options.log.error({ err: error }, "a call could not be retained");
       }
     };
   }
 
-  #note({ tenant, server, tool, release }: CalledTool, keeper: Keeper, record: CallRecord): void {
+  #enqueue({ tenant, server, tool, release }: CalledTool, retention: Retention, record: CallRecord): void {
     const { retainedCallBytes, retainedCallDelayMs } = bounds;
     const { ms, outcome, retries, principal, trace, failure, rejection } = record;
     const args = record.args instanceof JsonText ? record.args.text : JSON.stringify(record.args);
@@ -142,16 +142,16 @@ export class RetainedCalls implements CallRetention {
     const result = record.result && record.size <= retainedCallBytes ? jsonOf(record.result) : undefined;
     const resultBytes = result instanceof LongText ? result.bytes : Buffer.byteLength(result ?? "");
     const at = Math.round(this.#now() - (performance.now() - record.beganAt));
-    const waiting: Waiting = {
-      keeper,
+    const queued: QueuedCall = {
+      retention,
       call: {
         server,
         at,
-        expiresAt: at + keeper.ms,
-        tool: storable(tool),
+        expiresAt: at + retention.ms,
+        tool: toStorable(tool),
         outcome,
         micros: Math.round(ms * 1_000),
-        principal: principal ? storable(principal.id) : null,
+        principal: principal ? toStorable(principal.id) : null,
       },
       facts: {
         release,
@@ -164,24 +164,24 @@ export class RetainedCalls implements CallRetention {
       result: resultBytes <= retainedCallBytes ? result?.toString() : undefined,
       error: failure ?? (rejection === undefined ? undefined : { message: rejection }),
     };
-    const queue = this.#queueOf(tenant);
-    const bytes = bytesOf(waiting);
+    const queue = this.#queueFor(tenant);
+    const bytes = queuedBytes(queued);
     if (queue.bytes + bytes > this.#options.limits.queuedRetainedCallBytesPerTenant) {
       queue.dropped += 1;
       return;
     }
-    queue.calls.push(waiting);
+    queue.calls.push(queued);
     queue.bytes += bytes;
     this.#timer ??= setTimeout(() => void this.write(), retainedCallDelayMs);
   }
 
-  #queueOf(tenant: string): Queue {
+  #queueFor(tenant: string): Queue {
     let queue = this.#queues.get(tenant);
     if (!queue) this.#queues.set(tenant, (queue = { calls: [], bytes: 0, dropped: 0, failures: 0 }));
     return queue;
   }
 
-  /** Never rejects: calls that cannot be written now wait. */
+  /** Never rejects: calls that cannot be written now stay queued. */
   write(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -200,37 +200,41 @@ export class RetainedCalls implements CallRetention {
 
   async #writeQueue(tenant: string, queue: Queue): Promise<void> {
     const { store, log, limits, storedBytesOf } = this.#options;
-    if (queue.dropped > 0) log.warn({ tenant, calls: queue.dropped }, "calls found no room to wait, and are not kept");
+    if (queue.dropped > 0)
+      log.warn(
+        { tenant, calls: queue.dropped },
+        "the queue of calls to retain is full; further calls are not retained",
+      );
     queue.dropped = 0;
-    const room = {
+    const quota = {
       callsPerServer: bounds.retainedCalls,
       bytesPerTenant: limits.retainedCallBytesPerTenant,
       storedBytesMax: storedBytesOf?.(tenant),
     };
     const secrets = new Map<Grant, Promise<boolean>>();
-    const takeTurns = turnTaker();
+    const yieldIfDue = turnTaker();
     while (queue.calls.length > 0) {
       const calls: NewRetainedCall[] = [];
       let [taken, bytes] = [0, 0];
-      for (const waiting of queue.calls) {
-        await takeTurns();
-        const call = await kept(waiting, secrets, takeTurns).catch((error: unknown) => {
-          log.error({ err: error, tenant, server: waiting.call.server }, "a call could not be kept");
+      for (const queued of queue.calls) {
+        await yieldIfDue();
+        const call = await toStored(queued, secrets, yieldIfDue).catch((error: unknown) => {
+          log.error({ err: error, tenant, server: queued.call.server }, "a call could not be retained");
         });
         bytes += call?.body.length ?? 0;
-        if (calls.length > 0 && bytes > BYTES_AT_ONCE) break;
+        if (calls.length > 0 && bytes > BATCH_BYTES) break;
         taken += 1;
         // Its entry may have changed since.
-        if (call && this.#retainsAny(tenant, waiting.call.server)) calls.push(call);
-        if (calls.length === CALLS_AT_ONCE) break;
+        if (call && this.#retainsAny(tenant, queued.call.server)) calls.push(call);
+        if (calls.length === BATCH_CALLS) break;
       }
-      if (calls.length > 0 && !(await this.#add(tenant, queue, () => store.add(tenant, calls, room)))) return;
-      for (const waiting of queue.calls.splice(0, taken)) queue.bytes -= bytesOf(waiting);
+      if (calls.length > 0 && !(await this.#add(tenant, queue, () => store.add(tenant, calls, quota)))) return;
+      for (const queued of queue.calls.splice(0, taken)) queue.bytes -= queuedBytes(queued);
       await nextTurn();
     }
   }
 
-  /** False if it should be tried again later. */
+  /** False if it should be retried later. */
   async #add(tenant: string, queue: Queue, add: () => Promise<void>): Promise<boolean> {
     const { log } = this.#options;
     try {
@@ -239,26 +243,26 @@ export class RetainedCalls implements CallRetention {
       return true;
     } catch (error) {
       if (error instanceof BerthError && error.code === "storage_full") {
-        const isTold = performance.now() - (this.#told.get(tenant) ?? -Infinity) < TOLD_EVERY_MS;
-        if (!isTold) log.warn({ tenant, reason: error.message }, "calls are not kept, for want of room");
-        this.#told.set(tenant, performance.now());
+        const isReported = performance.now() - (this.#reportedAt.get(tenant) ?? -Infinity) < REPORT_EVERY_MS;
+        if (!isReported) log.warn({ tenant, reason: error.message }, "calls are not retained: the quota is exceeded");
+        this.#reportedAt.set(tenant, performance.now());
         return true;
       }
       queue.failures += 1;
-      if (queue.failures === 2) log.error({ err: error, tenant }, "calls could not be kept; Berth tries again");
+      if (queue.failures === 2) log.error({ err: error, tenant }, "calls could not be retained; Berth will try again");
       if (queue.failures < ATTEMPTS && !this.#isClosed) return false;
-      log.error({ err: error, tenant }, "calls could not be kept, and are dropped");
+      log.error({ err: error, tenant }, "calls could not be retained, and were dropped");
       queue.failures = 0;
       return true;
     }
   }
 
-  /** Also true for a tenant that is not served here any more, whose last calls are not written yet. */
+  /** Also true for a tenant that is no longer served here, whose last calls are not written yet. */
   #retainsAny(tenant: string, server: string): boolean {
     return this.#tenants.get(tenant)?.has(server) ?? true;
   }
 
-  /** Follows the entries of a tenant: removes calls that a server retains no more, or not as long. */
+  /** Follows the entries of a tenant: removes calls that a server no longer retains, or not as long. */
   follow(tenant: string, servers: ReadonlyMap<string, DirectoryEntry>): void {
     const before = this.#tenants.get(tenant);
     const now = new Map<string, number>();
@@ -275,13 +279,13 @@ export class RetainedCalls implements CallRetention {
       if ((now.get(server) ?? 0) < ms) void this.#removeLater(tenant, server, now.get(server));
   }
 
-  /** Forgets a tenant that is no longer served. */
+  /** Removes a tenant that is no longer served. */
   forget(tenant: string): void {
     this.#tenants.delete(tenant);
-    this.#told.delete(tenant);
+    this.#reportedAt.delete(tenant);
   }
 
-  /** The next sweep removes those that could not be removed now. */
+  /** Whatever cannot be removed now is removed by the next sweep. */
   async #removeLater(tenant: string, server: string, ms: number | undefined): Promise<void> {
     try {
       await this.#writing;
@@ -294,24 +298,24 @@ export class RetainedCalls implements CallRetention {
   async #removeOlder(tenant: string, server: string, ms: number | undefined): Promise<void> {
     const { store } = this.#options;
     const before = ms === undefined ? undefined : this.#now() - ms;
-    // Usually there is nothing to remove, and a write would make others wait.
+    // Usually there is nothing to remove, and a write would delay others.
     if ((await store.list(tenant, server, { max: 1, before })).calls.length > 0)
       await store.remove(tenant, server, before);
   }
 
-  /** Removes calls that are retained no more. Never rejects. */
+  /** Removes calls that are no longer retained. Never rejects. */
   async sweep(): Promise<void> {
     const { store, mayRemove, log } = this.#options;
     try {
       if (this.#isClosed || (mayRemove && !(await mayRemove()))) return;
       await store.removeExpired();
       for (const { tenant, server } of await store.servers()) {
-        const known = this.#tenants.get(tenant);
-        // Calls of a tenant that is not served here expire.
-        if (known && !this.#isClosed) await this.#removeOlder(tenant, server, known.get(server));
+        const retentions = this.#tenants.get(tenant);
+        // Calls of tenants that are not served here expire.
+        if (retentions && !this.#isClosed) await this.#removeOlder(tenant, server, retentions.get(server));
       }
     } catch (error) {
-      if (!this.#isClosed) log.warn({ err: error }, "retained calls could not be removed; Berth tries again");
+      if (!this.#isClosed) log.warn({ err: error }, "retained calls could not be removed; Berth will try again");
     }
   }
 
@@ -320,7 +324,7 @@ export class RetainedCalls implements CallRetention {
     return this.#tenants.get(tenant)?.get(server);
   }
 
-  /** Newest first; none of a server that retains none. */
+  /** Newest first; empty for a server that retains none. */
   async list(tenant: string, server: string, part: RetainedCallPart): Promise<ListedCalls> {
     const ms = this.retainedMs(tenant, server);
     if (ms === undefined) return { calls: [], isMore: false };
@@ -339,15 +343,15 @@ export class RetainedCalls implements CallRetention {
   }
 
   async close(): Promise<void> {
-    clearInterval(this.#sweeping);
+    clearInterval(this.#sweepTimer);
     await this.write();
     this.#isClosed = true;
     await this.write();
   }
 }
 
-/** Replaces NUL and lone surrogates, which not every store takes. */
-function storable(text: string): string {
+/** Replaces NUL and lone surrogates, which not every store accepts. */
+function toStorable(text: string): string {
   return Buffer.from(text).toString().replaceAll("\0", "\ufffd");
 }
 
@@ -356,7 +360,7 @@ export interface ListedCalls {
   readonly isMore: boolean;
 }
 
-interface Keeper {
+interface Retention {
   readonly ms: number;
   readonly grant: Grant | undefined;
   /** Only schemas that mark secrets. */
@@ -365,15 +369,15 @@ interface Keeper {
 }
 
 interface Queue {
-  readonly calls: Waiting[];
+  readonly calls: QueuedCall[];
   bytes: number;
   dropped: number;
-  /** How often in a row the store could not be written. */
+  /** Consecutive failures to write to the store. */
   failures: number;
 }
 
-interface Waiting {
-  readonly keeper: Keeper;
+interface QueuedCall {
+  readonly retention: Retention;
   readonly call: Omit<NewRetainedCall, "body">;
   readonly facts: RetainedContents;
   /** As JSON; undefined if they are too long. */
@@ -383,24 +387,24 @@ interface Waiting {
 }
 
 /** The bytes that a call takes in the queue. */
-function bytesOf({ args, result }: Waiting): number {
+function queuedBytes({ args, result }: QueuedCall): number {
   return CALL_BYTES + (args?.length ?? 0) + (result?.length ?? 0);
 }
 
-/** `secrets`: those that were read for these calls. */
-async function kept(
-  waiting: Waiting,
+/** `secrets`: which grants could be read for these calls. */
+async function toStored(
+  queued: QueuedCall,
   secrets: Map<Grant, Promise<boolean>>,
-  takeTurns: () => Promise<void> | undefined,
+  yieldIfDue: () => Promise<void> | undefined,
 ): Promise<NewRetainedCall> {
-  const { keeper, call, facts } = waiting;
-  // A caller may name a secret that the server has not read yet.
-  const isRead = keeper.grant === undefined || (await known(secrets, keeper.grant));
-  const contents = isRead ? await contentsOf(waiting, takeTurns) : { ...facts, isUnread: true };
+  const { retention, call, facts } = queued;
+  // A caller may mention a secret that the server has not read yet.
+  const isRead = retention.grant === undefined || (await canRead(secrets, retention.grant));
+  const contents = isRead ? await redactContents(queued, yieldIfDue) : { ...facts, isUnread: true };
   return { ...call, body: JSON.stringify(contents) };
 }
 
-function known(secrets: Map<Grant, Promise<boolean>>, grant: Grant): Promise<boolean> {
+function canRead(secrets: Map<Grant, Promise<boolean>>, grant: Grant): Promise<boolean> {
   let reading = secrets.get(grant);
   if (!reading) {
     reading = grant.all().then(
@@ -412,30 +416,33 @@ function known(secrets: Map<Grant, Promise<boolean>>, grant: Grant): Promise<boo
   return reading;
 }
 
-async function contentsOf(waiting: Waiting, takeTurns: () => Promise<void> | undefined): Promise<RetainedContents> {
-  const { keeper, facts, args, result, error } = waiting;
-  const own = new Redactor(keeper.grant?.redactor);
+async function redactContents(
+  queued: QueuedCall,
+  yieldIfDue: () => Promise<void> | undefined,
+): Promise<RetainedContents> {
+  const { retention, facts, args, result, error } = queued;
+  const redactor = new Redactor(retention.grant?.redactor);
   const withoutFields = (schema: JsonSchema | undefined, value: Json): Json => {
     const { value: hidden, found } = hideSecretFields(schema, value);
-    // What a caller typed as a password may come back in the result or the error.
-    for (const each of found) own.add(each);
+    // What a caller sent as a password may come back in the result or the error.
+    for (const each of found) redactor.add(each);
     return hidden;
   };
-  const shown = async (value: Json): Promise<Json> => {
-    await takeTurns();
-    // A caller may name any number of values as secret.
-    return own.isIncomplete ? HIDDEN : own.hideIn(value);
+  const redact = async (value: Json): Promise<Json> => {
+    await yieldIfDue();
+    // A caller may mark any number of values as secret.
+    return redactor.isIncomplete ? HIDDEN : redactor.hideIn(value);
   };
-  const text = async (said: string): Promise<string> => (await shown(cutText(said, ERROR_UNITS_MAX))) as string;
-  const given = args === undefined ? undefined : withoutFields(keeper.inputSchema, JSON.parse(args) as Json);
-  await takeTurns();
+  const text = async (message: string): Promise<string> => (await redact(cutText(message, ERROR_UNITS_MAX))) as string;
+  const parsedArgs = args === undefined ? undefined : withoutFields(retention.inputSchema, JSON.parse(args) as Json);
+  await yieldIfDue();
   const returned = result === undefined ? undefined : (JSON.parse(result) as JsonObject);
   if (returned?.["structuredContent"] !== undefined)
-    returned["structuredContent"] = withoutFields(keeper.outputSchema, returned["structuredContent"]);
+    returned["structuredContent"] = withoutFields(retention.outputSchema, returned["structuredContent"]);
   return {
     ...facts,
-    ...(given !== undefined && { arguments: await shown(given) }),
-    ...(returned !== undefined && { result: await shown(returned) }),
+    ...(parsedArgs !== undefined && { arguments: await redact(parsedArgs) }),
+    ...(returned !== undefined && { result: await redact(returned) }),
     ...(error && {
       error: {
         message: await text(error.message),

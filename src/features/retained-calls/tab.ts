@@ -22,18 +22,18 @@ export function callViews(retainedCalls: RetainedCalls): CallViews {
       const isListed = !call && mayChange(context, "calls", shown.name);
       return {
         keptFor: spanText(ms),
-        kept: isListed ? await keptView(retainedCalls, shown, context) : undefined,
+        kept: isListed ? await listView(retainedCalls, shown, context) : undefined,
         call: call && { ...retainedCallView(call, base), again: againAt(call, shown, base) },
       };
     },
     async again(shown, context) {
       const call = await retainedCallOf(retainedCalls, shown, context);
-      const given = call && argumentsAgain(call);
+      const args = call && argumentsAgain(call);
       return (
-        given && {
+        args && {
           tool: call.tool,
-          arguments: given.text,
-          isHidden: given.isHidden,
+          arguments: args.text,
+          isHidden: args.isHidden,
           call: `${pathsOf(context.base, shown.name).page}?tab=calls&call=${call.id}`,
         }
       );
@@ -41,7 +41,7 @@ export function callViews(retainedCalls: RetainedCalls): CallViews {
   };
 }
 
-/** The call that `?call=` names; undefined without it. Rejects if the reader may not see it, or if it does not exist. */
+/** The call named by `?call=`; undefined without it. Rejects if the reader may not see it, or if it does not exist. */
 async function retainedCallOf(
   retainedCalls: RetainedCalls,
   { name, isPinned }: ShownServer,
@@ -56,7 +56,7 @@ async function retainedCallOf(
   return found;
 }
 
-async function keptView(
+async function listView(
   retainedCalls: RetainedCalls,
   { name, catalog }: ShownServer,
   { request, response, base, tenant }: RoutedContext,
@@ -78,16 +78,16 @@ async function keptView(
   };
 }
 
-/** The most tools to choose from; an address can name any other one. */
+/** The most tools to choose from; a URL can name any other one. */
 const TOOLS_MAX = 200;
 
-/** Where the call can be run again; empty where its tool is not there any more, or its arguments were not kept. */
-function againAt({ id, tool, arguments: given }: FoundCall, { name, catalog }: ShownServer, base: string): string {
+/** The path to run the call again; empty if its tool no longer exists, or its arguments were not retained. */
+function againAt({ id, tool, arguments: args }: FoundCall, { name, catalog }: ShownServer, base: string): string {
   const isOffered = catalog?.contract.tools.some((each) => each.name === tool) ?? false;
-  return isOffered && given !== undefined ? `${pathsOf(base, name).page}?tab=tools&call=${id}` : "";
+  return isOffered && args !== undefined ? `${pathsOf(base, name).page}?tab=tools&call=${id}` : "";
 }
 
-/** The arguments to run a call again with, as JSON: what was hidden is left out, for the person to fill in. */
+/** The arguments for running a call again, as JSON: hidden values are omitted, for the person to fill in. */
 function argumentsAgain(call: FoundCall): { readonly text: string; readonly isHidden: boolean } | undefined {
   if (call.arguments === undefined) return undefined;
   if (call.arguments === HIDDEN) return { text: "{}", isHidden: true };

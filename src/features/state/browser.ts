@@ -1,6 +1,6 @@
 /**
- * The script of the pages of state: saves a value against the version that the page shows, and deletes. It talks only to
- * the JSON API.
+ * The script of the state pages: saves a value against the version that the page shows, and deletes values. It uses
+ * only the JSON API.
  */
 
 import { send, type ApiRequest } from "../../browser/shared/api.ts";
@@ -33,20 +33,20 @@ if (form) {
 
 async function clearServer(server: string): Promise<void> {
   const isMeant = await ask({
-    title: `Delete all that ${server} keeps?`,
+    title: `Delete all state of ${server}?`,
     content: [element("p", {}, "It cannot be restored.")],
     no: "Keep it",
     yes: "Delete it",
   });
   if (!isMeant || !(await request(`${list!.dataset["api"]}/${encodeURIComponent(server)}`, { method: "DELETE" })))
     return;
-  await done(`All that ${server} kept is deleted.`);
+  await done(`All state of ${server} was deleted.`);
 }
 
 async function removeListed(key: string, version: string): Promise<void> {
   const { api, server } = list!.dataset;
   if (!(await isMeantToGo(key)) || !(await remove(`${api}/${encodeURIComponent(server!)}`, key, version))) return;
-  await done(`${key} is deleted.`);
+  await done(`${key} was deleted.`);
 }
 
 async function removeShown({ dataset: { api, server, key, version, back } }: HTMLFormElement): Promise<void> {
@@ -73,7 +73,7 @@ async function save({ dataset }: HTMLFormElement, text: string): Promise<void> {
     version === "0" ? { "If-None-Match": "*" } : { "If-Match": `"${version}"` };
   const address = addressOf(`${api}/${encodeURIComponent(server!)}`, {
     key: key!,
-    // An empty text is none.
+    // Treat an empty string as unset.
     ...(expires && { expiresAt: expires }),
   });
   const saved = await request(address, {
@@ -83,7 +83,7 @@ async function save({ dataset }: HTMLFormElement, text: string): Promise<void> {
   });
   if (!saved) return;
   dataset["version"] = String((saved as { version: number }).version);
-  notices.show("done", "good", element("p", {}, "It is saved."));
+  notices.show("done", "good", element("p", {}, "Saved."));
 }
 
 async function done(said: string): Promise<void> {
@@ -96,7 +96,7 @@ function addressOf(server: string, query: Record<string, string>): string {
   return `${server}/value?${new URLSearchParams(query).toString()}`;
 }
 
-/** The answer, once it was done; shows the reason otherwise. */
+/** The response if the request succeeded; shows the reason otherwise. */
 function request(address: string, options: ApiRequest): Promise<unknown> {
   notices.clear("done");
   return send(address, options, (message) => notices.show("done", "bad", element("p", {}, message)));

@@ -16,7 +16,7 @@ interface StateOptions {
 const BY_COMMAND = "command";
 const LINE_FEED = 10;
 
-/** `berth state list`: the servers that keep something; `berth state list SERVER`: the keys of one. */
+/** `berth state list`: the servers with state; `berth state list SERVER`: the keys of one. */
 export function listState(
   withStore: WithStore,
   server: string | undefined,
@@ -44,7 +44,7 @@ export function listState(
   });
 }
 
-/** `berth state get SERVER KEY`: the value alone, as JSON, or as bytes, of which a terminal gets what it can show. */
+/** `berth state get SERVER KEY`: prints only the value, as JSON or bytes; on a terminal, bytes are made printable. */
 export function getState(withStore: WithStore, server: string, key: string, options: StateOptions): Promise<number> {
   return withState(withStore, options, async (state) => {
     const { value, isJson } = await state.read(options.tenant, server, key);
@@ -63,10 +63,10 @@ export function setState(
   options: StateOptions & { readonly bytes?: boolean },
 ): Promise<number> {
   return withState(withStore, options, async (state) => {
-    const given = await buffer(process.stdin);
+    const input = await buffer(process.stdin);
     const isJson = !options.bytes;
-    // An editor, or `echo`, ends the text with a line break.
-    const value = isJson && given.at(-1) === LINE_FEED ? given.subarray(0, -1) : given;
+    // Editors and `echo` end their output with a line break.
+    const value = isJson && input.at(-1) === LINE_FEED ? input.subarray(0, -1) : input;
     const version = await state.set(
       options.tenant,
       server,
@@ -74,12 +74,12 @@ export function setState(
       { value, isJson, expiresAt: null },
       { by: BY_COMMAND },
     );
-    console.error(`The server ${server} keeps it, with version ${version}.`);
+    console.error(`Saved for the server ${server}, with version ${version}.`);
     return 0;
   });
 }
 
-/** `berth state delete SERVER KEY`, or `--all` that it keeps. */
+/** `berth state delete SERVER KEY`, or `--all` for everything that the server stores. */
 export function deleteState(
   withStore: WithStore,
   server: string,
@@ -88,7 +88,7 @@ export function deleteState(
 ): Promise<number> {
   return withState(withStore, options, async (state) => {
     if ((key === undefined) !== (options.all ?? false)) {
-      throw new BerthError("invalid_params", "name one key, or give --all for everything that the server keeps");
+      throw new BerthError("invalid_params", "name one key, or use --all for everything that the server stores");
     }
     if (key !== undefined) await state.remove(options.tenant, server, key, { by: BY_COMMAND });
     const keys = key === undefined ? await state.clear(options.tenant, server, BY_COMMAND) : 1;
@@ -103,13 +103,13 @@ function withState(
   work: (state: StateEdits) => Promise<number>,
 ): Promise<number> {
   return withStore(options, async (store, { limits }) => {
-    const found = await store.tenants.find(tenant);
-    if (!found) throw new BerthError("tenant_not_found", `"${tenant}"; "berth tenant list" has all of them`);
+    const record = await store.tenants.find(tenant);
+    if (!record) throw new BerthError("tenant_not_found", `"${tenant}"; "berth tenant list" lists all tenants`);
     const directory = await readDirectory(store, tenant);
     const rules = stateRules({
       store,
       limits,
-      limitsOf: () => tenantLimits(limits, found.limits),
+      limitsOf: () => tenantLimits(limits, record.limits),
       writable: true,
     });
     return work(createStateEdits({ ...rules, store: store.values, directory: () => directory }));

@@ -6,26 +6,26 @@ import { KIND, type StateRules } from "./guest-requests.ts";
 
 export type { ValueEntry, ValueItem };
 
-/** Lets a person look at the state of a tenant's servers, change and delete it. */
+/** Lets a person list, read, change and delete the state of a tenant's servers. */
 export interface StateEdits {
-  /** The servers that keep anything, sorted by name. */
-  sizes(tenant: string): Promise<readonly KeptBy[]>;
+  /** The servers with state, sorted by name. */
+  sizes(tenant: string): Promise<readonly ServerStateSize[]>;
   list(tenant: string, server: string, part: ValuePart): Promise<ValuePage>;
   /** Rejects with `state_not_found`. */
   read(tenant: string, server: string, key: string): Promise<ValueEntry>;
   /**
-   * Returns the new version. Rejects with `read_only`, `state_invalid`, `state_full`, `server_not_found` for a server that
-   * is not there, and with `state_conflict` when the version is not the expected one.
+   * Returns the new version. Rejects with `read_only`, `state_invalid`, `state_full`, `server_not_found` for an unknown
+   * server, and with `state_conflict` if the version is not the expected one.
    */
   set(tenant: string, server: string, key: string, value: StateValue, change: StateChange): Promise<number>;
   /** Rejects with `read_only`, `state_not_found` and `state_conflict`. */
   remove(tenant: string, server: string, key: string, change: StateChange): Promise<void>;
-  /** Returns the number of keys that are gone. Rejects with `read_only`. */
+  /** Returns the number of deleted keys. Rejects with `read_only`. */
   clear(tenant: string, server: string, by: string): Promise<number>;
 }
 
-export interface KeptBy extends ValueSize {
-  /** False for a server that was removed: its state stays until it is deleted. */
+export interface ServerStateSize extends ValueSize {
+  /** False for a server that was removed: its state remains until it is deleted. */
   readonly exists: boolean;
 }
 
@@ -35,7 +35,7 @@ export interface StateChange {
   readonly by: string;
   /** The version that was read; 0 for a new key. */
   readonly expected?: number | undefined;
-  /** Refuses a key that is not there. */
+  /** Rejects a key that does not exist. */
   readonly mustExist?: boolean;
 }
 
@@ -45,7 +45,12 @@ interface StateEditsDependencies extends StateRules {
   readonly directory: (tenant: string) => Directory | undefined;
 }
 
-export function createStateEdits({ store, directory, roomOf, writable }: StateEditsDependencies): StateEdits {
+export function createStateEdits({
+  store,
+  directory,
+  quotaFor: quotaFor,
+  writable,
+}: StateEditsDependencies): StateEdits {
   const mayWrite = (): void => {
     if (!writable) throw new BerthError("read_only");
   };
@@ -55,11 +60,11 @@ export function createStateEdits({ store, directory, roomOf, writable }: StateEd
   };
   const exists = (tenant: string, server: string): boolean => directory(tenant)?.servers.has(server) ?? false;
   const missing = (server: string, key: string): BerthError =>
-    new BerthError("state_not_found", `the server "${server}" keeps nothing under ${JSON.stringify(key)}`);
-  const moved = async (tenant: string, server: string, key: string): Promise<BerthError> => {
+    new BerthError("state_not_found", `the server "${server}" has no state under the key ${JSON.stringify(key)}`);
+  const conflict = async (tenant: string, server: string, key: string): Promise<BerthError> => {
     const current = (await store.get(tenant, KIND, server, key))?.version ?? 0;
-    const said = current === 0 ? "it does not exist" : `its version is ${current}`;
-    return new BerthError("state_conflict", `${JSON.stringify(key)} of "${server}": ${said}`, { data: { current } });
+    const version = current === 0 ? "it does not exist" : `its version is ${current}`;
+    return new BerthError("state_conflict", `${JSON.stringify(key)} of "${server}": ${version}`, { data: { current } });
   };
 
   return {
@@ -74,23 +79,23 @@ export function createStateEdits({ store, directory, roomOf, writable }: StateEd
       if (!entry) throw missing(server, key);
       return entry;
     },
-    async set(tenant, server, key, given, { by, expected, mustExist = false }) {
+    async set(tenant, server, key, newValue, { by, expected, mustExist = false }) {
       mayWrite();
       checkKey(key);
-      const { value, isJson } = given;
+      const { value, isJson } = newValue;
       const problem = valueProblem(KIND, isJson, value);
       if (problem !== undefined) throw new BerthError("state_invalid", problem);
       if (!exists(tenant, server)) throw new BerthError("server_not_found", `"${server}"`);
       if (mustExist && !(await store.get(tenant, KIND, server, key))) throw missing(server, key);
-      const version = await store.set(tenant, KIND, server, key, { ...given, expected, by, room: roomOf(tenant) });
-      if (version === undefined) throw await moved(tenant, server, key);
+      const version = await store.set(tenant, KIND, server, key, { ...newValue, expected, by, room: quotaFor(tenant) });
+      if (version === undefined) throw await conflict(tenant, server, key);
       return version;
     },
     async remove(tenant, server, key, { by, expected }) {
       mayWrite();
       checkKey(key);
       const isDone = await store.delete(tenant, KIND, server, key, { by, expected });
-      if (isDone === undefined) throw await moved(tenant, server, key);
+      if (isDone === undefined) throw await conflict(tenant, server, key);
       if (!isDone) throw missing(server, key);
     },
     async clear(tenant, server, by) {

@@ -8,15 +8,15 @@ import type { ValueEntry, ValueItem, ValueRoom } from "../../store/store.ts";
 import { keyProblem, serverLimits, valueProblem } from "../../store/value-rules.ts";
 import type { FeatureCore } from "../feature.ts";
 
-/** The kind of the values of this feature. */
+/** The kind of this feature's values in the store. */
 export const KIND = "state";
 
-/** The limits of what servers store, in this process. */
+/** The limits on what servers store. */
 export interface StateRules {
-  readonly roomOf: (tenant: string) => ValueRoom;
+  readonly quotaFor: (tenant: string) => ValueRoom;
   /** False on a read-only instance. */
   readonly writable: boolean;
-  /** Milliseconds since the epoch by the clock of the store, by which values expire. */
+  /** Milliseconds since the epoch by the store's clock, by which values expire. */
   readonly now: () => number;
 }
 
@@ -26,7 +26,7 @@ export function stateRules({
   limitsOf,
   writable,
 }: Pick<FeatureCore, "store" | "limits" | "limitsOf" | "writable">): StateRules {
-  const roomOf = (tenant: string): ValueRoom => {
+  const quotaFor = (tenant: string): ValueRoom => {
     const { stateBytes, storedBytes } = limitsOf(tenant);
     return {
       keysPerServer: valueBounds.valuesPerServer,
@@ -40,48 +40,50 @@ export function stateRules({
       },
     };
   };
-  return { roomOf, writable, now: () => store.now() };
+  return { quotaFor: quotaFor, writable, now: () => store.now() };
 }
 
-/** The host sends one longer answer at a time. */
+/** Longer answers are sent to the guest one at a time. */
 const SHORT_BYTES = 8 * 1024;
 
 /**
- * Answers requests of a server's code for its own state. Every request goes to the store, so it fails (`store_failed`)
- * when the store does.
+ * Handles requests of a server's code for its own state. Every request reads or writes the store, so it fails with
+ * `store_failed` when the store does.
  *
- * - `stateGet`: `{key}` → `{version, changedAt, expiresAt?, json | base64}`, or null when there is none.
- * - `stateSet`: `{key, json | base64, expected?, expiresInMs?}` → the new version, or null when the version is another.
- * - `stateDelete`: `{key, expected?}` → true; false when there is none, or its version is another.
- * - `stateList`: `{prefix?, after?, limit?, values?}` → `{items, next?}`, each item with its key and its bytes.
+ * - `stateGet`: `{key}` → `{version, changedAt, expiresAt?, json | base64}`, or null if there is none.
+ * - `stateSet`: `{key, json | base64, expected?, expiresInMs?}` → the new version, or null if the version differs.
+ * - `stateDelete`: `{key, expected?}` → true; false if there is none, or its version differs.
+ * - `stateList`: `{prefix?, after?, limit?, values?}` → `{items, next?}`, each item with its key and its size.
  */
-export function stateRequests({ roomOf, writable, now }: StateRules): GuestRequests {
+export function stateRequests({ quotaFor: quotaFor, writable, now }: StateRules): GuestRequests {
   const mayWrite = (): void => {
-    if (!writable) throw new BerthError("read_only", "its servers can read their state, and not change it");
+    if (!writable) throw new BerthError("read_only", "servers can read their state but not change it");
   };
 
   async function get({ tenant, server, store }: Requester, params: JsonObject): Promise<HostAnswer> {
-    const entry = await store.values.get(tenant, KIND, server, keyIn(params));
+    const entry = await store.values.get(tenant, KIND, server, readKey(params));
     if (!entry) return null;
-    if (entry.value.length <= SHORT_BYTES) return viewOf(entry);
-    return new LaterAnswer("json", async () => Buffer.from(JSON.stringify(viewOf(entry))));
+    if (entry.value.length <= SHORT_BYTES) return toView(entry);
+    return new LaterAnswer("json", async () => Buffer.from(JSON.stringify(toView(entry))));
   }
 
   async function set({ tenant, server, store }: Requester, params: JsonObject): Promise<HostAnswer> {
-    const key = keyIn(params);
+    const key = readKey(params);
     mayWrite();
-    const { isJson, value } = valueIn(params);
+    const { isJson, value } = readValue(params);
     const problem = valueProblem(KIND, isJson, value);
     if (problem !== undefined)
       throw new BerthError("state_invalid", `the value for ${JSON.stringify(key)}: ${problem}`);
     const expected = optionalNumber(params, "expected");
-    const expiresAt = expiryOf(optionalNumber(params, "expiresInMs"), now());
-    const room = roomOf(tenant);
-    return (await store.values.set(tenant, KIND, server, key, { value, isJson, expected, expiresAt, room })) ?? null;
+    const expiresAt = toExpiry(optionalNumber(params, "expiresInMs"), now());
+    const quota = quotaFor(tenant);
+    return (
+      (await store.values.set(tenant, KIND, server, key, { value, isJson, expected, expiresAt, room: quota })) ?? null
+    );
   }
 
   async function remove({ tenant, server, store }: Requester, params: JsonObject): Promise<HostAnswer> {
-    const key = keyIn(params);
+    const key = readKey(params);
     mayWrite();
     const expected = optionalNumber(params, "expected");
     return (await store.values.delete(tenant, KIND, server, key, { expected })) ?? false;
@@ -94,9 +96,9 @@ export function stateRequests({ roomOf, writable, now }: StateRules): GuestReque
     }
     for (const text of [prefix, after ?? ""]) if (text !== "") checkKey(text);
     const { valueListKeys, valueListBytes } = valueBounds;
-    const wanted = optionalNumber(params, "limit") ?? valueListKeys;
-    if (wanted < 1) throw new TypeError('"limit" of a list of state is at least 1');
-    const max = Math.min(wanted, valueListKeys);
+    const limit = optionalNumber(params, "limit") ?? valueListKeys;
+    if (limit < 1) throw new TypeError('"limit" of a list of state is at least 1');
+    const max = Math.min(limit, valueListKeys);
     const valueBytesMax = values === true ? valueListBytes : undefined;
     return new LaterAnswer("json", async () => {
       const { items, next } = await store.values.list(tenant, KIND, server, { prefix, after, max, valueBytesMax });
@@ -107,19 +109,19 @@ export function stateRequests({ roomOf, writable, now }: StateRules): GuestReque
   return { stateGet: get, stateSet: set, stateDelete: remove, stateList: list };
 }
 
-/** The time at which something expires that lasts this long; null for ever. */
-function expiryOf(expiresInMs: number | undefined, now: number): number | null {
+/** The time at which something expires that lasts this long; null if it never does. */
+function toExpiry(expiresInMs: number | undefined, now: number): number | null {
   if (expiresInMs === undefined) return null;
-  if (expiresInMs < 1 || expiresInMs > LASTS_MS_MAX) {
-    throw new TypeError(`"expiresInMs" is a number of milliseconds from 1 to ${LASTS_MS_MAX}`);
+  if (expiresInMs < 1 || expiresInMs > EXPIRES_IN_MS_MAX) {
+    throw new TypeError(`"expiresInMs" is a number of milliseconds from 1 to ${EXPIRES_IN_MS_MAX}`);
   }
   return now + expiresInMs;
 }
 
-/** A thousand years: what lasts longer is not to expire. */
-const LASTS_MS_MAX = 1_000 * 365 * 24 * 3_600_000;
+/** A thousand years; values that should last longer must not expire. */
+const EXPIRES_IN_MS_MAX = 1_000 * 365 * 24 * 3_600_000;
 
-function keyIn({ key }: JsonObject): string {
+function readKey({ key }: JsonObject): string {
   if (typeof key !== "string") throw new TypeError("a key of state is a string");
   checkKey(key);
   return key;
@@ -130,7 +132,7 @@ function checkKey(key: string): void {
   if (problem !== undefined) throw new BerthError("state_invalid", problem);
 }
 
-function valueIn({ json, base64 }: JsonObject): { readonly isJson: boolean; readonly value: Uint8Array } {
+function readValue({ json, base64 }: JsonObject): { readonly isJson: boolean; readonly value: Uint8Array } {
   if (typeof json === "string") return { isJson: true, value: Buffer.from(json) };
   if (typeof base64 === "string") return { isJson: false, value: Buffer.from(base64, "base64") };
   throw new TypeError("a value of state is JSON or bytes");
@@ -143,14 +145,14 @@ function optionalNumber(params: JsonObject, name: string): number | undefined {
   throw new TypeError(`"${name}" must be a whole number`);
 }
 
-function viewOf({ version, changedAt, expiresAt, isJson, value }: ValueEntry): JsonObject {
+function toView({ version, changedAt, expiresAt, isJson, value }: ValueEntry): JsonObject {
   const bytes = Buffer.from(value.buffer, value.byteOffset, value.byteLength);
-  const kept: JsonObject = isJson ? { json: bytes.toString("utf8") } : { base64: bytes.toString("base64") };
-  return { version, changedAt, ...(expiresAt !== null && { expiresAt }), ...kept };
+  const content: JsonObject = isJson ? { json: bytes.toString("utf8") } : { base64: bytes.toString("base64") };
+  return { version, changedAt, ...(expiresAt !== null && { expiresAt }), ...content };
 }
 
-function itemView({ key, bytes, value, ...facts }: ValueItem): JsonObject {
-  if (value) return { key, bytes, ...viewOf({ ...facts, value }) };
-  const { version, changedAt, expiresAt } = facts;
+function itemView({ key, bytes, value, ...metadata }: ValueItem): JsonObject {
+  if (value) return { key, bytes, ...toView({ ...metadata, value }) };
+  const { version, changedAt, expiresAt } = metadata;
   return { key, bytes, version, changedAt, ...(expiresAt !== null && { expiresAt }) };
 }

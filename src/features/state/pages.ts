@@ -7,7 +7,7 @@ import { bytesText, countOf, timeView } from "../../http/pages/parts/text.ts";
 import type { PageRoute, RoutedContext } from "../../http/routed.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { indentedJson } from "../../lib/json.ts";
-import type { KeptBy, StateEdits, ValueEntry, ValueItem } from "./edits.ts";
+import type { ServerStateSize, StateEdits, ValueEntry, ValueItem } from "./edits.ts";
 
 interface ValuePageOptions extends PageKit {
   readonly state: StateEdits;
@@ -24,18 +24,18 @@ export function statePages(state: StateEdits): PageRoute<PageKit>[] {
       path: "/state/:name",
       permit: readingWith("state", named),
       create: (kit) => (context) => {
-        const key = textIn(context, "key");
+        const key = readQueryText(context, "key");
         return key === "" ? sendKeys({ ...kit, state }, context) : sendValue({ ...kit, state }, context, key);
       },
     },
   ];
 }
 
-/** `GET /state`: the servers that store something, of those that the reader may change. */
+/** `GET /state`: the servers with state that the reader may change. */
 async function sendServers({ state, pages, writable }: ValuePageOptions, context: RoutedContext): Promise<void> {
   const { tenant, base } = context;
-  const kept = (await state.sizes(tenant)).filter(({ server }) => mayChange(context, "state", server));
-  const view = ({ server, keys, bytes, exists }: KeptBy): object => ({
+  const sizes = (await state.sizes(tenant)).filter(({ server }) => mayChange(context, "state", server));
+  const view = ({ server, keys, bytes, exists }: ServerStateSize): object => ({
     writable,
     name: server,
     href: addressOf(base, server),
@@ -47,7 +47,7 @@ async function sendServers({ state, pages, writable }: ValuePageOptions, context
     title: "State",
     section: "state",
     scripts: ["state.js"],
-    servers: kept.length > 0 ? await pages.fragment("state", inGroups(kept, view)) : undefined,
+    servers: sizes.length > 0 ? await pages.fragment("state", inGroups(sizes, view)) : undefined,
     writable,
   });
 }
@@ -57,7 +57,7 @@ async function sendKeys({ state, pages, writable }: ValuePageOptions, context: R
   const { request, tenant, base } = context;
   const server = named(context)!;
   const address = addressOf(base, server);
-  const prefix = textIn(context, "prefix");
+  const prefix = readQueryText(context, "prefix");
   const { limit, after } = readListPage(request);
   const { items, next } = await state.list(tenant, server, { prefix, after, max: limit });
   const view = ({ key, bytes, isJson, changedAt, expiresAt, version }: ValueItem): object => ({
@@ -105,7 +105,7 @@ async function sendValue({ state, pages, writable }: ValuePageOptions, context: 
     isNew: !entry,
     valueVersion: entry?.version ?? 0,
     isJson: entry?.isJson ?? true,
-    text: entry ? await pages.text(textOf(entry)) : "",
+    text: entry ? await pages.text(editableText(entry)) : "",
     changedAt: entry && timeView(entry.changedAt),
     expiresAt: entry?.expiresAt ? timeView(entry.expiresAt) : "",
     expires: entry?.expiresAt ?? "",
@@ -113,7 +113,7 @@ async function sendValue({ state, pages, writable }: ValuePageOptions, context: 
 }
 
 /** As a person edits it: indented JSON, or base64. */
-function textOf({ value, isJson }: ValueEntry): string {
+function editableText({ value, isJson }: ValueEntry): string {
   const bytes = Buffer.from(value.buffer, value.byteOffset, value.byteLength);
   return isJson ? indentedJson(JSON.parse(bytes.toString("utf8"))) : bytes.toString("base64");
 }
@@ -122,7 +122,7 @@ function addressOf(base: string, server: string): string {
   return `${base}/state/${encodeURIComponent(server)}`;
 }
 
-function textIn({ request }: RoutedContext, name: string): string {
+function readQueryText({ request }: RoutedContext, name: string): string {
   const value = request.query[name];
   return typeof value === "string" ? value : "";
 }

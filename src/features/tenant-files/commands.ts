@@ -17,7 +17,7 @@ import { importedPrograms, permitPrograms } from "./permit-imported-programs.ts"
 import { tenantFile, type Written } from "./tenant-file.ts";
 
 const BY_IMPORT = "import";
-/** Stands for standard input. */
+/** Represents standard input. */
 const STANDARD_INPUT = "-";
 const WRITE_BYTES = 64 * 1024;
 
@@ -25,7 +25,7 @@ interface DataOptions {
   readonly data?: string;
 }
 
-/** `berth tenant export NAME`: to standard output, or to a file that is there whole or not at all. */
+/** `berth tenant export NAME`: to standard output, or to a file that is complete or does not exist. */
 export function exportTenant(
   withStore: WithStore,
   name: string,
@@ -34,7 +34,7 @@ export function exportTenant(
   return withStore(options, async ({ tenants }) => {
     const { out, force = false } = options;
     if (out === undefined && process.stdout.isTTY) {
-      throw new BerthError("backup_failed", "a tenant's file is not for a terminal; use --out FILE");
+      throw new BerthError("backup_failed", "a tenant's file cannot be written to a terminal; use --out FILE");
     }
     if (out !== undefined && !force && existsSync(out)) {
       throw new BerthError("backup_failed", `${out} already exists; --force replaces it`);
@@ -61,7 +61,7 @@ interface ImportCommandOptions extends DataOptions {
 }
 
 /**
- * `berth tenant import FILE`: imports a file of `berth tenant export`; `-` is standard input. The folder of a boot
+ * `berth tenant import FILE`: imports a file from `berth tenant export`; `-` is standard input. The folder of a boot
  * image is merged into a tenant.
  */
 export function importTenantFile(withStore: WithStore, file: string, options: ImportCommandOptions): Promise<number> {
@@ -84,7 +84,7 @@ export function importTenantFile(withStore: WithStore, file: string, options: Im
           return !check && (yes || !(await isReplaced(found.tenant)) || confirmReplacement(found.tenant, file));
         },
       });
-      if (check) console.error(`${nameOf(file)} is whole: the tenant ${imported.header.tenant}, ${said(imported)}.`);
+      if (check) console.error(`${nameOf(file)} is complete: the tenant ${imported.header.tenant}, ${said(imported)}.`);
       else if (imported.isPublished) tellImported(imported);
       else console.error("Nothing was imported.");
       return check || imported.isPublished ? 0 : 1;
@@ -113,7 +113,7 @@ function importImageFolder(withStore: WithStore, folder: string, options: Import
     permitPrograms(await importedPrograms(as, mcps, content), options.programs || check);
     if (check) {
       checkImage(image);
-      console.error(`${folder} is whole: the image ${image.cid}.`);
+      console.error(`${folder} is complete: the image ${image.cid}.`);
       return 0;
     }
     const { changed, kept } = await importImage(store, as, image, { by: BY_IMPORT });
@@ -141,13 +141,13 @@ function nameOf(file: string): string {
 function checkRoom({ bytes, limits: own }: Imported, { limits }: Config): void {
   const { storedBytes } = tenantLimits(limits, own);
   if (bytes <= storedBytes) return;
-  const detail = `the file holds ${bytes} bytes of content, and the tenant may have ${storedBytes}`;
+  const detail = `the file has ${bytes} bytes of content, and the tenant may store ${storedBytes}`;
   throw new BerthError("storage_full", `${detail} (BERTH_STORED_BYTES_PER_TENANT)`);
 }
 
 async function confirmReplacement(tenant: string, file: string): Promise<boolean> {
   if (file === STANDARD_INPUT || !process.stdin.isTTY || !process.stderr.isTTY) {
-    console.error(`Nobody can be asked here whether to replace the tenant ${tenant}; --yes replaces it.`);
+    console.error(`There is no terminal to confirm replacing the tenant ${tenant}; use --yes to replace it.`);
     return false;
   }
   const goes = "goes, but for its secrets, tokens and host names";
@@ -156,8 +156,8 @@ async function confirmReplacement(tenant: string, file: string): Promise<boolean
 
 function tellExported(name: string, { secretNames, ...written }: Written): void {
   console.error(`The tenant ${name} is exported: ${said(written)}.`);
-  console.error("It holds no tokens, authorization server or host names, and no secret's value.");
-  if (secretNames.length > 0) console.error(`Set these secrets again where it goes: ${secretNames.join(", ")}.`);
+  console.error("The file has no tokens, authorization server or host names, and no values of secrets.");
+  if (secretNames.length > 0) console.error(`Set these secrets again after the import: ${secretNames.join(", ")}.`);
 }
 
 function tellImported({ tenant, secretNames, header, limits: own, ...imported }: Imported): void {
@@ -167,7 +167,7 @@ function tellImported({ tenant, secretNames, header, limits: own, ...imported }:
   if (limits.length > 0) console.error(`Limits of its own: ${limits.join(", ")}.`);
   const raised = texts(header.limits).filter((each) => !limits.includes(each));
   if (raised.length > 0)
-    console.error(`Higher limits of the file are left out: berth tenant limit ${tenant} ${raised.join(" ")}`);
+    console.error(`Higher limits of the file were not applied: berth tenant limit ${tenant} ${raised.join(" ")}`);
   for (const secret of secretNames) console.error(`Set its secret: berth secret set ${secret} --tenant ${tenant}`);
 }
 
@@ -188,9 +188,9 @@ async function writeFile(file: string, lines: AsyncGenerator<string, Written>): 
   });
 }
 
-/** Waits for the reader, so that a slow one delays the export and fills no memory. */
+/** Waits for the reader, so that a slow one delays the export instead of filling memory. */
 async function writeTo(stream: NodeJS.WritableStream, lines: AsyncGenerator<string, Written>): Promise<Written> {
-  // The failing write reports it, before the stream does.
+  // The failing write reports it before the stream does.
   const onError = (): void => {};
   stream.on("error", onError);
   const write = (text: string): Promise<void> =>

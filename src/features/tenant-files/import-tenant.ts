@@ -14,15 +14,13 @@ import type { TenantFileCounts, TenantFileHeader } from "./tenant-file.ts";
 export interface ImportOptions extends ReadOptions {
   /** The author, for the tenant's history. */
   readonly by: string;
-  /**
-   * The tenant's name here. By default the one in the file, unless that is `default`, whose code is the operator's own.
-   */
+  /** The tenant's name here. By default the one in the file, unless that is `default`, whose code is trusted. */
   readonly as?: string | undefined;
-  /** Allows replacing a tenant that has anything. */
+  /** Allows replacing a tenant that is not empty. */
   readonly replace: boolean;
-  /** The tenant's own limits after the import, by those before it and those of the file. */
+  /** The tenant's own limits after the import, from those before it and those in the file. */
   readonly limitsAfter: (own: JsonObject, ofFile: JsonObject) => JsonObject;
-  /** Called once the whole file is known to be good; false, or an error, leaves everything as it is. */
+  /** Called once the whole file is known to be valid; false or an error leaves everything unchanged. */
   readonly mayPublish?: (imported: Imported, content: ContentOf) => Promise<boolean>;
 }
 
@@ -38,14 +36,14 @@ export interface Imported extends TenantFileCounts {
   readonly bytes: number;
   /** The value of the variable `mcps`. */
   readonly mcps: Cid | undefined;
-  /** The secrets that had a value in the source and have to be set here. */
+  /** Secrets that had a value in the source and have to be set here. */
   readonly secretNames: readonly string[];
   readonly isPublished: boolean;
 }
 
 /**
- * Makes a tenant from a file, at one moment: a Berth that serves the store serves it from then on. Rejects with
- * `tenant_file_invalid`, whose data has all problems, and with `tenant_exists`; then nothing was changed.
+ * Creates a tenant from a file in one step: a Berth that serves the store serves it from then on. Rejects, with nothing
+ * changed, with `tenant_file_invalid`, whose data has all problems, or with `tenant_exists`.
  */
 export async function importTenant(
   tenants: Tenants,
@@ -54,7 +52,7 @@ export async function importTenant(
 ): Promise<Imported> {
   const { by, as, replace, limitsAfter, mayPublish = () => Promise.resolve(true) } = options;
   const refuseDefault = (): void => {
-    const why = `the file holds the tenant "${DEFAULT_TENANT}", whose code is trusted as the operator's own`;
+    const why = `the file contains the tenant "${DEFAULT_TENANT}", whose code is trusted as the operator's own`;
     throw new BerthError("tenant_invalid", `${why}; use --as ${DEFAULT_TENANT} if you trust it, or --as another name`);
   };
   const refuseNamesake = async (tenant: string): Promise<void> => {
@@ -93,21 +91,22 @@ function invalid(problems: readonly { message: string; line?: number }[]): Berth
   return new BerthError("tenant_file_invalid", `${where}${first?.message}${more}`, { data: { problems } });
 }
 
-/** Checks everything that an image from elsewhere holds. Throws `image_invalid`. */
+/** Checks everything in an untrusted image. Throws `image_invalid`. */
 export function checkImage(image: Image): void {
   const { content } = image.manifest;
   checkNames(image.manifest);
   verifyImage(image);
   for (const cid of content.filter(isStructure)) {
     const problem = structureProblem(image.content(cid));
-    if (problem !== undefined) throw new BerthError("image_invalid", `the structure ${cid} cannot be kept: ${problem}`);
+    if (problem !== undefined)
+      throw new BerthError("image_invalid", `the structure ${cid} cannot be stored: ${problem}`);
   }
 }
 
 /**
- * Brings a tenant to a boot image as `default` is brought to its own at every start: names that were edited keep their
- * edit, the others follow. Makes the tenant where there is none. The image's compiled results are not trusted, since it
- * comes from elsewhere. Rejects with `tenant_invalid` for `default`.
+ * Applies a boot image to a tenant as `default` gets its own at every start: edited names keep their edit, the others
+ * follow the image. Creates the tenant if it does not exist. The image's compiled results are not trusted, since it was
+ * built on another machine. Rejects with `tenant_invalid` for `default`.
  */
 export async function importImage(
   store: Store,

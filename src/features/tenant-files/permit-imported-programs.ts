@@ -26,8 +26,8 @@ export function permitPrograms(programs: readonly ImportedProgram[], isPermitted
 const SHOWN_MAX = 100;
 
 /**
- * The servers of a tenant about to be imported that start programs on this machine, or read its environment, by the
- * `mcps` value that comes with it; disabled ones too. Sorted by server.
+ * The servers of a tenant to be imported that start programs on this machine, or read its environment, according to the
+ * imported `mcps` value; including disabled ones. Sorted by server.
  */
 export async function importedPrograms(
   tenant: string,

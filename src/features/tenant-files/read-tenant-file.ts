@@ -32,13 +32,13 @@ import {
 } from "./tenant-file.ts";
 
 const bounds = fixed({
-  /** An imported tenant's file, and its longest line, which is a content: a tarball in base64 fits. */
+  /** The size of an imported tenant's file, and of its longest line, which is a content: a tarball in base64 fits. */
   importBytes: 8 * 1024 * 1024 * 1024,
   importLineBytes: 48 * 1024 * 1024,
 });
 
 export interface ReadOptions extends CheckOptions {
-  /** Receives the header before the rest is read. A rejection ends the reading. */
+  /** Receives the header before the rest is read. A rejection stops the reading. */
   readonly onHeader?: (header: TenantFileHeader) => Promise<void>;
 }
 
@@ -63,7 +63,7 @@ const PROBLEMS_MAX = 100;
 
 /**
  * Reads a tenant's file, puts its contents into `into`, and checks everything: that each content matches its CID, that
- * names are valid and stand for content of this very file, and that the file is complete and unchanged. One line at a
+ * names are valid and refer to content in the same file, and that the file is complete and unchanged. One line at a
  * time is in memory. Does not throw for problems of the file.
  */
 export async function readTenantFile(
@@ -77,7 +77,7 @@ export async function readTenantFile(
   const pieces = bounded(source, importBytes, () => (isTooLong = true));
   for await (const line of linesOf(pieces, importLineBytes)) {
     await checks.takeLine(line, importLineBytes);
-    // If this is no tenant file, further problems would not help.
+    // If this is not a tenant file, further problems would not help.
     if (!checks.header || checks.problems.length >= PROBLEMS_MAX) break;
     if (line.number === 1) await options.onHeader?.(checks.header);
   }
@@ -135,10 +135,10 @@ class TenantFileChecks {
   /** The content, name or secret of the previous line. */
   #before = "";
   #valueBefore: Buffer = Buffer.alloc(0);
-  /** The size of what the file has for the server of the previous value. */
+  /** The size of the values so far of the previous value's server. */
   #kept = nothingStored;
   #changedAt: string | null = null;
-  /** True when part of the file could not be read. */
+  /** True if part of the file could not be read. */
   #isPartial = false;
 
   constructor(into: Into, options: CheckOptions) {
@@ -192,10 +192,7 @@ class TenantFileChecks {
     else this.#takeEnd(value, bytes, expected);
   }
 
-  /**
-   * Reads the first line. Without a header, it does not begin a file of this version, and nothing that follows can be
-   * checked.
-   */
+  /** Parses the first line. Without a valid header, nothing that follows can be checked. */
   #takeHeader(bytes: Uint8Array): void {
     this.#hash(bytes);
     const value = shortLine(bytes);
@@ -218,7 +215,7 @@ class TenantFileChecks {
     this.header = value as unknown as TenantFileHeader;
   }
 
-  /** Makes the checks that need the whole file. */
+  /** Runs the checks that need the whole file. */
   end(): void {
     if (!this.header) {
       if (this.problems.length === 0) this.complain("no-tenant-file", "The file is empty");
@@ -241,7 +238,7 @@ class TenantFileChecks {
     if (!matches(cid, content.bytes)) return this.complain("wrong-content", `The bytes do not match ${cid}`);
     if (isStructure(cid)) {
       const wrong = structureProblem(content.bytes);
-      if (wrong !== undefined) this.complain("bad-structure", `The structure ${cid} cannot be kept: ${wrong}`);
+      if (wrong !== undefined) this.complain("bad-structure", `The structure ${cid} cannot be stored: ${wrong}`);
     }
     this.bytes += content.bytes.length;
     await this.#into.put(content);
@@ -273,13 +270,16 @@ class TenantFileChecks {
   async #checkMeaning(kind: NamedChange["kind"], name: string, cid: Cid): Promise<void> {
     const bytes = isCid(cid) ? await this.#into.content(cid) : undefined;
     if (!bytes) {
-      return this.complain("missing-content", `The name leads to ${cid.slice(0, 100)}, which the file does not have`);
+      return this.complain(
+        "missing-content",
+        `The name refers to ${cid.slice(0, 100)}, which the file does not contain`,
+      );
     }
     if (kind === "variable") this.#checkSize(name, bytes.length);
     const has = async (each: Cid): Promise<boolean> => (await this.#into.content(each)) !== undefined;
     const wrong = await meaningProblem(kind, { cid, bytes }, has);
     if (wrong !== undefined)
-      this.complain("wrong-content", `The name leads to ${cid}, which is not a ${kind}: ${wrong}`);
+      this.complain("wrong-content", `The name refers to ${cid}, which is not a ${kind}: ${wrong}`);
   }
 
   #checkSize(variable: string, bytes: number): void {
@@ -300,7 +300,7 @@ class TenantFileChecks {
 
   async #takeValue(kind: ValueKind, bytes: Uint8Array): Promise<void> {
     const { valueKeyBytes, valueBytes } = valueBounds;
-    // A value as text may be escaped wherever it has a quote, and a key everywhere.
+    // JSON in a value may be escaped at each quote, and a key everywhere.
     const lineBytesMax = 2 * valueBytes + ESCAPED_BYTES * valueKeyBytes + SHORT_LINE_BYTES;
     if (bytes.length > lineBytesMax) {
       return this.complain("too-large", `A line of ${kind} has at most ${lineBytesMax} bytes`);
@@ -309,7 +309,7 @@ class TenantFileChecks {
     if (!kept) return this.#malformed();
     const { server, key, version, changedAt } = kept;
     const wrong = serverNameProblem(server) ?? keyProblem(kind, key) ?? valueProblem(kind, kept.isJson, kept.value);
-    if (wrong !== undefined) this.complain(`bad-${kind}`, `This cannot be kept as ${kind}: ${wrong}`);
+    if (wrong !== undefined) this.complain(`bad-${kind}`, `This cannot be stored as ${kind}: ${wrong}`);
     if (Math.max(version, changedAt) > Date.now() + AHEAD_MS_MAX) {
       this.complain("future-time", "The version or the time is in the future by the clock of this machine");
     }
@@ -320,7 +320,7 @@ class TenantFileChecks {
     if (order < 0) this.complain("wrong-order", `${what} is out of order`);
     this.#valueBefore = place;
     this.#checkRoom(kept);
-    // What is wrong is not published, and a duplicate could not even be staged.
+    // An invalid file is not published, and a duplicate could not even be staged.
     if (this.problems.length === 0) await this.#into.addValue(kept);
   }
 
@@ -338,7 +338,7 @@ class TenantFileChecks {
     const isNew = before.keys <= valuesPerServer && before.bytes <= bytesPerServer;
     if (!isNew || (keys <= valuesPerServer && bytes <= bytesPerServer)) return;
     const most = `${valuesPerServer} keys and ${bytesPerServer} bytes`;
-    this.complain("too-large", `The server "${server}" keeps more than ${most} of ${kind} (${limitVariable(limit)})`);
+    this.complain("too-large", `The server "${server}" has more than ${most} of ${kind} (${limitVariable(limit)})`);
   }
 
   #takeEnd({ end, sha256 }: Record<string, unknown>, bytes: Uint8Array, expected: TenantFileCounts): void {
@@ -353,7 +353,7 @@ class TenantFileChecks {
     if (!isSame(bytes, JSON.stringify({ end, sha256 }))) this.#malformed();
   }
 
-  /** Lines of one section are sorted, so that duplicates show. */
+  /** Lines of one section are sorted, so that duplicates are found. */
   #follows(text: string, mayRepeat: boolean, what: string): void {
     if (text === this.#before && !mayRepeat) this.complain("duplicate", `${what} appears twice`);
     else if (text < this.#before) this.complain("wrong-order", `${what} is out of order`);
@@ -386,9 +386,9 @@ function shortLine(bytes: Uint8Array): unknown {
 const CONTENT_START = /^\{"content":"([a-z0-9]{1,100})","(text|base64)":(?=")/;
 const CONTENT_START_BYTES = 150;
 
-/** Parsed by its fixed form, so that nothing but one text is made of it. */
+/** Parsed by its fixed form, so that only one string is created from it. */
 function readContent(line: Uint8Array): { cid: Cid; bytes: Uint8Array } | undefined {
-  // Copies the start alone: a CID that was cut out of the line would hold on to all of it.
+  // Copies only the start: a CID cut out of the line would retain all of it.
   const head = Buffer.from(line.subarray(0, CONTENT_START_BYTES)).toString("latin1");
   const [start, cid, encoding] = CONTENT_START.exec(head) ?? [];
   if (start === undefined || cid === undefined || !isCid(cid)) return undefined;
@@ -444,7 +444,7 @@ function isTime(text: unknown): text is string {
   return time >= 0 && new Date(time).toISOString() === text;
 }
 
-/** Tells if a line is this text, byte for byte: each line has one notation. */
+/** Returns true if a line is exactly this text: each line has only one notation. */
 function isSame(bytes: Uint8Array, text: string): boolean {
   return Buffer.from(text).equals(bytes);
 }

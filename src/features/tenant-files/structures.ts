@@ -6,7 +6,7 @@ import { BerthError } from "../../lib/errors.ts";
 import { isObject, NESTING_MAX } from "../../lib/json.ts";
 import type { NamedChange } from "../../store/store.ts";
 
-/** A sentence about what is wrong with a structure's bytes, whatever it is for. */
+/** A sentence about what is wrong with a structure's bytes, whatever they represent. */
 export function structureProblem(bytes: Uint8Array): string | undefined {
   if (nestingOf(bytes) > NESTING_MAX) return `it has more than ${NESTING_MAX} levels of lists and objects`;
   const value = parsed(bytes);
@@ -17,7 +17,7 @@ export function structureProblem(bytes: Uint8Array): string | undefined {
   }
   const { sourceFiles } = sourceBounds;
   const files = isObject(value) ? value["files"] : undefined;
-  // A structure that may be a definition is read whole when it is served.
+  // A structure that may be a definition is read as a whole when it is served.
   if (isObject(files) && Object.keys(files).length > sourceFiles) {
     return `it has more than ${sourceFiles} files`;
   }
@@ -32,7 +32,7 @@ export async function meaningProblem(
 ): Promise<string | undefined> {
   if (kind === "variable") return undefined;
   const value = isStructure(cid) ? decodeRecord(bytes) : undefined;
-  if (!isObject(value)) return "it is not a structure, or is longer than any that Berth writes";
+  if (!isObject(value)) return "it is not a structure, or is longer than any structure that Berth writes";
   const isReference = (name: string): boolean => typeof value[name] === "string" && isCid(value[name]);
   const isReferenceOrNull = (name: string): boolean => value[name] === null || isReference(name);
   switch (kind) {
@@ -66,7 +66,7 @@ export async function meaningProblem(
   }
 }
 
-/** The content of an applied image is not brought again, so it has to be there. */
+/** The content of an applied image is not added again later, so it has to exist. */
 async function manifestProblem(
   bytes: Uint8Array,
   cid: Cid,
@@ -74,7 +74,7 @@ async function manifestProblem(
 ): Promise<string | undefined> {
   try {
     for (const each of parseManifest(bytes, cid).content) {
-      if (!(await has(each))) return `it names ${each}, which the file does not have`;
+      if (!(await has(each))) return `it refers to ${each}, which the file does not contain`;
     }
     return undefined;
   } catch (error) {
@@ -95,7 +95,7 @@ const [QUOTE, BACKSLASH] = [0x22, 0x5c];
 const openings = new Set([0x5b, 0x7b]);
 const closings = new Set([0x5d, 0x7d]);
 
-/** The nesting of lists and objects, counted before anything is parsed; arbitrary for bytes that are not JSON. */
+/** The nesting of lists and objects, counted before parsing; arbitrary for bytes that are not JSON. */
 function nestingOf(bytes: Uint8Array): number {
   let [level, deepest, isText] = [0, 0, false];
   for (let index = 0; index < bytes.length; index++) {

@@ -11,23 +11,23 @@ import {
 
 /**
  * A tenant as one file: what `berth tenant export` writes and `berth tenant import` reads. It owns the format, and the
- * conditions that a file must meet before any of it is trusted. It must not know how tenants are kept or served.
+ * conditions that a file must meet before any of it is trusted. It must not know how tenants are stored or served.
  *
  * The file is UTF-8, each line a JSON object written in one way only (no spaces, members in the order shown):
  *
  *   {"format":"berth-tenant","version":1,"berth":"0.1.0","tenant":"acme","changedAt":"…Z","limits":{}}
- *   {"content":"<cid>","text":"…"}          every content, sorted by CID; "base64" where it is no text
+ *   {"content":"<cid>","text":"…"}          every content, sorted by CID; "base64" if it is not text
  *   {"change":"variable","name":"mcps","cid":"<cid>","at":"…Z","by":"page"}
  *                                           the history of every name, sorted by kind and name, each from its beginning;
- *                                           "cid":null removed the name; the last one is what it means
+ *                                           "cid":null removed the name; the last one is its current value
  *   {"secret":"API_KEY"}                    the name of a secret that had a value, sorted
  *   {"state":"notes","key":"…","version":1,"at":"…Z","expires":null,"json":"…"}
- *                                           what its servers keep, sorted by server and key; "base64" for bytes
+ *                                           the values of its servers, sorted by server and key; "base64" for bytes
  *   {"end":{"contents":1,"changes":1,"secrets":1,"state":1},"sha256":"<hex>"}
  *                                           how many lines of each there are, and the digest of all bytes before this line
  *
- * Nothing in a file depends on when it was written: the same tenant gives the same bytes, but that keys which have
- * expired are left out.
+ * Nothing in a file depends on when it was written: the same tenant gives the same bytes, except that expired
+ * keys are omitted.
  */
 export const FORMAT = "berth-tenant";
 export const FORMAT_VERSION = 1;
@@ -38,7 +38,7 @@ export interface TenantFileHeader {
   /** The version of Berth that wrote it. */
   readonly berth: string;
   readonly tenant: string;
-  /** When one of its names was last changed; null when none ever was. */
+  /** When one of its names was last changed; null if none ever was. */
   readonly changedAt: string | null;
   readonly limits: JsonObject;
 }
@@ -59,12 +59,12 @@ export const kindsOfNames = [
   "withdrawn",
 ] as const satisfies readonly NamedChange["kind"][];
 
-/** The number of values of each kind, to be counted. */
+/** Initial counts of values per kind. */
 export function noValues(): Record<ValueKind, number> {
   return Object.fromEntries(valueKinds.map((kind) => [kind, 0])) as Record<ValueKind, number>;
 }
 
-/** How each kind of line begins. */
+/** The start of each kind of line. */
 export const lineStarts = {
   content: '{"content":"',
   change: '{"change":"',
@@ -104,7 +104,7 @@ export interface Written extends TenantFileCounts {
 
 /**
  * Yields the lines of a tenant's file, with one content at a time in memory, and returns a summary. Throws
- * `content_corrupt`, after which the lines are useless: they have no end.
+ * `content_corrupt`, after which the lines are unusable: they have no end.
  */
 export async function* tenantFile(
   snapshot: TenantSnapshot,

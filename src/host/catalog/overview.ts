@@ -4,7 +4,7 @@ import { mapInTurns } from "../../lib/event-loop.ts";
 import { listedProblems, type Problem } from "../../lib/problem.ts";
 import type { DirectoryEntry } from "../directory/directory.ts";
 import type { Catalog } from "../offers/catalog.ts";
-import { recall, type ApprovalDependencies } from "./approved.ts";
+import type { ApprovalDependencies } from "./approvals.ts";
 import type { CatalogCache } from "./catalog-cache.ts";
 import { refusalOf } from "./load-catalog.ts";
 import { allowedLaunch, type UpstreamDependencies } from "./upstream-catalog.ts";
@@ -97,11 +97,12 @@ export class Overviews {
  * Summarizes servers, each with its state. `peek` gives what is loaded; `look` loads it, and keeps it if there is room.
  */
 export function createSummarize(
-  dependencies: Omit<ApprovalDependencies, "isTrial"> & Pick<UpstreamDependencies, "mayStartPrograms" | "log">,
+  dependencies: Omit<ApprovalDependencies, "isTrial"> &
+    Pick<UpstreamDependencies, "approvals" | "mayStartPrograms" | "log">,
   catalogs: Pick<CatalogCache, "peek">,
   look: (tenant: string, name: string) => Catalog | Promise<Catalog>,
 ): (tenant: string, name: string, listed: DirectoryEntry) => Promise<ServerSummary> {
-  const { upstreams } = dependencies;
+  const { upstreams, approvals } = dependencies;
 
   return summarize;
 
@@ -111,7 +112,8 @@ export function createSummarize(
     if (uri === undefined || refused || !enabled || !upstreams || catalogs.peek(tenant, name)) return undefined;
     allowedLaunch(tenant, name, { uri, secrets: entry.secrets }, dependencies);
     const isKnown =
-      upstreams.find(tenant, name, entry)?.observed ?? (await recall(tenant, name, uri, entry, dependencies));
+      upstreams.find(tenant, name, entry)?.observed ??
+      (await approvals?.recall(tenant, name, uri, entry, dependencies));
     if (isKnown) return undefined;
     const { state, failure } = upstreams.state(tenant, name, entry).health;
     if (state !== "failed") {

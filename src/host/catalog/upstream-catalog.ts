@@ -7,15 +7,19 @@ import type { ServerEntry } from "../../entry/entry.ts";
 import { retentionProblems } from "../../entry/grants-fields.ts";
 import type { ConfiguredTool } from "../../entry/tool-fields.ts";
 import { type Cid, jsonBlock, rawBlock } from "../../lib/cid.ts";
+import { BerthError, type ErrorCode } from "../../lib/errors.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { Log } from "../../lib/log.ts";
+import { printable } from "../../lib/printable.ts";
+import type { Problem } from "../../lib/problem.ts";
 import type { SharedLimits } from "../../lib/shared-limits.ts";
 import type { Limits } from "../../limits/limits.ts";
 import type { RetryLimits } from "../../outcome/retry.ts";
 import type { Grants } from "../../secrets/grants.ts";
 import type { Launch } from "../../upstream/launch/launch.ts";
 import { parseServer } from "../../upstream/launch/launcher-uri.ts";
+import { UpstreamError } from "../../upstream/messages/upstream-error.ts";
 import type { Consent, ConsentPort } from "../calls/consent.ts";
 import { grantProblems } from "../calls/granted.ts";
 import {
@@ -35,9 +39,9 @@ import type { Journal, ToolJournal } from "../journal/journal.ts";
 import type { Catalog, Offer, Resource } from "../offers/catalog.ts";
 import { contractBlock } from "../offers/contract-cids.ts";
 import { identitiesOf } from "../offers/identity.ts";
-import { type Held, NOTHING_HELD } from "../upstreams/drift.ts";
 import type { HostedUpstream } from "../upstreams/hosted.ts";
-import { type ApprovalDependencies, type Own, approvedNow, problem, refused, start } from "./approved.ts";
+import { type Held, NOTHING_HELD } from "../upstreams/remembered.ts";
+import type { ApprovalDependencies, ApprovalPort, Own } from "./approvals.ts";
 import { type ReleaseParts, notAmong } from "./release.ts";
 
 export interface UpstreamDependencies extends ApprovalDependencies {
@@ -47,6 +51,8 @@ export interface UpstreamDependencies extends ApprovalDependencies {
   readonly mayStartPrograms?: (tenant: string) => boolean;
   /** Asks users about calls of the tools that an entry's "consent" names. */
   readonly consents: ConsentPort;
+  /** Undefined without the feature: then only upstreams are served whose entry withholds nothing. */
+  readonly approvals: ApprovalPort | undefined;
   readonly journal: Journal;
   /** By which several processes keep limits together; each has its own without it. */
   readonly sharedLimits?: SharedLimits;
@@ -72,15 +78,17 @@ export async function loadUpstream(
   { uri, entry, isHidden, isEarlier }: MadeOfUpstream,
   dependencies: UpstreamDependencies,
 ) {
-  const { upstreams } = dependencies;
+  const { upstreams, approvals } = dependencies;
   if (!upstreams) throw refused(server, [problem("no-upstreams", "This Berth starts no upstreams")]);
+  if (!approvals && entry.hold.changes !== "none") throw refused(server, [MISSING_FEATURE]);
   const launch = allowedLaunch(tenant, server, { uri, secrets: entry.secrets }, dependencies);
   const grant = dependencies.grants?.of(tenant, server, entry.secrets);
   const hosted = upstreams.of(tenant, server, launch, grant, entry.runs);
   const definition = rawBlock(uri);
-  const { own, held, skills, problems } = isEarlier
-    ? await observedNow(server, hosted, dependencies.isTrial)
-    : await approvedNow(tenant, server, hosted, entry, dependencies);
+  const { own, held, skills, problems } =
+    isEarlier || !approvals
+      ? await observedNow(server, hosted, dependencies.isTrial)
+      : await approvals.approvedNow(tenant, server, hosted, entry, dependencies);
 
   await nextTurn();
   const { contract, originals, hidden } = curate(own, entry, isHidden);
@@ -137,10 +145,46 @@ export async function loadUpstream(
   return { catalog, blocks: [release, definition, listed, configBlock] };
 }
 
+const MISSING_FEATURE = problem(
+  "missing-feature",
+  'Withholding changes of an upstream needs the feature "drift", which this Berth does not have',
+);
+
 async function observedNow(server: string, hosted: HostedUpstream, isTrial: boolean): Promise<Own> {
   if (!hosted.observed) await start(server, hosted, isTrial);
   const { contract: own, problems } = hosted.observed!;
   return { own, held: NOTHING_HELD, skills: own.skills ?? [], problems };
+}
+
+/**
+ * Rejects with `server_refused` when the upstream cannot be started. A trial also shows its stderr: only a principal
+ * that may change its entry can try it.
+ */
+export async function start(server: string, hosted: HostedUpstream, isTrial: boolean): Promise<void> {
+  try {
+    await hosted.start();
+  } catch (error) {
+    // Nothing is wrong with an upstream when there is no room for it now, or the check of its messages failed.
+    if (!(error instanceof BerthError) || FOR_NOW.has(error.code)) throw error;
+    // Without the error's data: it shows a wrong launcher URI, which may hold what clients must not see.
+    const said = problem(error.code.replaceAll("_", "-"), error.message);
+    const stderr = isTrial && error instanceof UpstreamError ? printable(error.stderr.slice(-STDERR_UNITS_MAX)) : "";
+    throw refused(server, [stderr === "" ? said : { ...said, frame: stderr }], error);
+  }
+}
+
+/** The end of the text says why. */
+const STDERR_UNITS_MAX = 1_500;
+
+const FOR_NOW: ReadonlySet<ErrorCode> = new Set(["too_many_processes", "no_descriptors", "check_failed"]);
+
+export function refused(server: string, problems: readonly Problem[], cause?: unknown): BerthError {
+  const message = problems[0]?.message ?? "it cannot be reached";
+  return new BerthError("server_refused", `"${server}": ${message}`, { data: { problems }, cause });
+}
+
+export function problem(code: string, message: string): Problem {
+  return { code, message, severity: "error" };
 }
 
 /** Throws `server_refused` for an invalid URI, or one that the tenant may not use. */

@@ -26,7 +26,6 @@ import {
 import { LongText } from "../../lib/long-text.ts";
 import { parseJson } from "../../lib/parse-json.ts";
 import { piecesOf, TransferReader } from "../../lib/transfer.ts";
-import { NATIVE_META } from "../../native/events.ts";
 import { readEnd } from "../../upstream/calls/tasks.ts";
 import { readLongEvent, readLongMessage, type LongEvent } from "../../upstream/messages/long-answers.ts";
 import {
@@ -194,13 +193,13 @@ function readOf({ body, valuesMax, isArguments }: ReadTask): CheckReport {
   const found: { at: number; text: string; digest: JsonDigest }[] = [];
   for (const [at, message] of (Array.isArray(value) ? (value as unknown[]) : [value]).entries()) {
     if (!isObject(message) || typeof message["method"] !== "string" || !isObject(message["params"])) continue;
-    const { [NATIVE_META]: meta, ...given } = message["params"];
+    const { _meta: meta, ...given } = message["params"];
     // The parameters of a native call, which a separator tells from methods of MCP, are the arguments themselves.
     const isNative = /[._]/.test(message["method"]);
     const args = isNative ? given : given["arguments"];
     if ((!isNative && message["method"] !== "tools/call") || !isObject(args)) continue;
     found.push({ at, ...argumentsOf(args) });
-    if (isNative) message["params"] = meta === undefined ? {} : { [NATIVE_META]: meta };
+    if (isNative) message["params"] = meta === undefined ? {} : { _meta: meta };
     else delete message["params"]["arguments"];
   }
   if (valuesIn(value, valuesMax) > valuesMax) {

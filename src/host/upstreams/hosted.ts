@@ -18,6 +18,7 @@ import type { CallOptions } from "../offers/catalog.ts";
 import { cidOf, isSubstantialChange, makeCids } from "../offers/contract-cids.ts";
 import { noOwner, type Elsewhere } from "./other-nodes.ts";
 import type { Owner } from "./owner.ts";
+import type { RememberedChanges } from "./remembered.ts";
 import {
   askerIn,
   callIsGone,
@@ -26,7 +27,6 @@ import {
   type RoundEnd,
   type SuspendedLimits,
 } from "./upstream-call.ts";
-import type { RememberedChanges } from "./upstream-record.ts";
 
 /** Opens an upstream for its host; what else the connection needs is already bound. */
 export type OpenUpstream = (launch: Launch, listener: UpstreamListener) => Upstream;

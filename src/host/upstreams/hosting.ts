@@ -23,8 +23,8 @@ import { packEnd, packError, packObserved, unpackRound } from "./forwarded.ts";
 import { HostedUpstream, type HostedNodes, type OpenUpstream, type UpstreamListener } from "./hosted.ts";
 import { Elsewhere, UPSTREAMS, type UpstreamAsked, type UpstreamName, type UpstreamSaid } from "./other-nodes.ts";
 import { Owner, type LeaseNodes } from "./owner.ts";
+import type { RememberedChanges } from "./remembered.ts";
 import type { SuspendedLimits } from "./upstream-call.ts";
-import type { RememberedChanges } from "./upstream-record.ts";
 
 export interface HostingOptions {
   /** The other processes on the store; without them every upstream runs here. */

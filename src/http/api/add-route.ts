@@ -1,9 +1,7 @@
 import type { Router } from "express";
 import type { Access } from "../../access/access.ts";
-import type { Audit } from "../../audit/audit.ts";
 import type { Edits } from "../../edits/edits.ts";
 import type { PackageEdits } from "../../edits/package-edits.ts";
-import type { SecretEdits } from "../../edits/secret-edits.ts";
 import type { Checks } from "../../host/checks/checks.ts";
 import type { Host } from "../../host/host.ts";
 import { BerthError } from "../../lib/errors.ts";
@@ -15,10 +13,8 @@ import { type Permit, type RouteHandler, routed } from "../routed.ts";
 export interface ApiOptions {
   readonly edits: Edits;
   readonly packages: PackageEdits;
-  readonly secrets: SecretEdits;
   readonly host: Host;
   readonly access: Access;
-  readonly audit: Audit;
   readonly storedUse: (tenant: string) => Promise<TenantUse>;
   readonly bodies: Bodies;
   readonly features: readonly FeatureRoutes[];

@@ -1,11 +1,8 @@
 import { Router } from "express";
-import type { Audit } from "../../audit/audit.ts";
 import { administering } from "../access/permit.ts";
-import { readAuditQuery } from "../audit-query.ts";
 import type { RouteHandler } from "../routed.ts";
 import { addRoute, type ApiOptions } from "./add-route.ts";
 import { packageRoutes } from "./packages.ts";
-import { secretRoutes } from "./secrets.ts";
 import { serverRoutes } from "./servers.ts";
 import { subjectRoutes } from "./subjects.ts";
 import { tokenRoutes } from "./tokens.ts";
@@ -30,11 +27,9 @@ export function apiRoutes(options: ApiOptions): readonly (readonly [path: string
   return [
     ...subjects.map(({ path, router }) => [path, router] as const),
     ["/packages", packageRoutes(options)],
-    ["/secrets", secretRoutes(options)],
     ["/servers", serverRoutes(options)],
     ...options.features.flatMap(({ api = [] }) => api).map(({ path, create }) => [path, create(options)] as const),
     ["/tokens", tokenRoutes(options)],
-    ["/audit", auditRoutes(options)],
     ["/use", useRoutes(options)],
   ];
 }
@@ -44,19 +39,6 @@ function useRoutes({ storedUse }: Pick<ApiOptions, "storedUse">): Router {
   const get: RouteHandler = async ({ tenant, response }) => {
     response.setHeader("Cache-Control", "no-store");
     response.json(await storedUse(tenant));
-  };
-
-  const router = Router();
-  addRoute(router, "/", { read: administering, write: administering }, { get });
-  return router;
-}
-
-/** `/api/audit`: the tenant's audit records, newest first, for its administrators. */
-function auditRoutes({ audit }: { readonly audit: Audit }): Router {
-  const get: RouteHandler = async (context) => {
-    const { records, next } = await audit.search(context.tenant, readAuditQuery(context.request));
-    context.response.setHeader("Cache-Control", "no-store");
-    context.response.json({ records, ...(next !== undefined && { next }) });
   };
 
   const router = Router();

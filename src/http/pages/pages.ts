@@ -6,7 +6,7 @@ import { gzip } from "node:zlib";
 import type { Principal } from "../../access/principal.ts";
 import { packageVersion, packageRoot } from "../../config.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
-import { mayAdminister, mayKnow } from "../access/permit.ts";
+import { mayKnow } from "../access/permit.ts";
 import type { Assets } from "../assets.ts";
 import { handlebars } from "../handlebars.ts";
 import type { RoutedContext } from "../routed.ts";
@@ -69,9 +69,7 @@ const SECTIONS: readonly Section[] = [
   { section: "mcp", label: "Servers", href: "/mcp", isShown: () => true },
   { section: "variables", label: "Variables", href: "/variables", isShown: mayKnow },
   { section: "packages", label: "Packages", href: "/packages", isShown: mayKnow },
-  { section: "secrets", label: "Secrets", href: "/secrets", isShown: mayKnow },
 ];
-const AUDIT: Section = { section: "audit", label: "Audit", href: "/audit", isShown: mayAdminister };
 
 /** Only our own scripts, styles and addresses, and no framing by other sites. */
 const POLICY = [
@@ -106,7 +104,7 @@ export function* inGroups<Item>(items: readonly Item[], viewOf: (item: Item) => 
 const TOGETHER = 4;
 
 export function createPages(assets: Assets, isWritable = true, added: readonly Section[] = []): Pages {
-  const sections = [...SECTIONS, ...added, AUDIT];
+  const sections = [...SECTIONS, ...added];
   const views = openViews(assets);
   const version = packageVersion();
 

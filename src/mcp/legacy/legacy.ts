@@ -10,7 +10,7 @@ import type { Sealer } from "../../lib/seal.ts";
 import { fixed } from "../../limits/fixed.ts";
 import type { Limits } from "../../limits/limits.ts";
 import { requestText } from "../json-rpc.ts";
-import type { Answer, ClientLogs, Post } from "../protocol.ts";
+import type { Answer, CallNatively, ClientLogs, Post } from "../protocol.ts";
 import { listenToNodes } from "./other-nodes.ts";
 import type { Session } from "./session.ts";
 import { Sessions } from "./sessions.ts";
@@ -19,20 +19,20 @@ import { streamBounds, type Stream } from "./stream.ts";
 import { Streams } from "./streams.ts";
 
 /**
- * The era of `initialize`: 2024-11-05 to 2025-11-25. It owns sessions, their streams, and the server's requests to a
- * client. The way of a POST is in `receive.ts`, and that of a GET in `listen.ts`. It knows no HTTP library and no
- * socket.
+ * The era of `initialize`, 2024-11-05 to 2025-11-25: sessions, their streams, and the server's requests to a client.
+ * `receive.ts` handles POST, `listen.ts` GET. Independent of HTTP libraries and sockets.
  */
 export interface Legacy extends LegacyOptions {
   readonly sessions: Sessions;
   readonly streams: Streams;
   readonly store: StreamStore;
-  /** Aborted when streams end, so that clients come back to the process that serves next. */
+  /** Aborted when streams end, so that clients reconnect to the next process. */
   readonly closing: Cancellation;
 }
 
 export interface LegacyOptions {
   readonly host: Host;
+  readonly callNatively?: CallNatively | undefined;
   readonly berthVersion: string;
   readonly sealer: Sealer;
   readonly records: Records;
@@ -44,11 +44,11 @@ export interface LegacyOptions {
 }
 
 const bounds = fixed({
-  /** The time after which a listening client is pinged, and how long it may take to reply. */
+  /** The interval of pings to a listening client, and the time that it has to reply. */
   pingMs: 120_000,
 });
-/** The longest interval at which sessions are maintained. */
-const TEND_MS = 5_000;
+/** Maximum interval of session maintenance. */
+const MAINTENANCE_MS = 5_000;
 
 export function createLegacy(options: LegacyOptions): Legacy {
   const { sealer, records, cluster, log, limits } = options;
@@ -57,24 +57,24 @@ export function createLegacy(options: LegacyOptions): Legacy {
   const streams = new Streams(store, limits);
   const closing = new Cancellation();
   const pings = new Pings();
-  let tend: Promise<void> | undefined;
-  const tendAll = async (): Promise<void> => {
-    // A copy: sessions in use move to the end of the map, and would be visited forever.
+  let running: Promise<void> | undefined;
+  const maintain = async (): Promise<void> => {
+    // A copy: sessions in use move to the end of the map, which would make the loop endless.
     const all = [...sessions.values()];
     await pings.send(all);
-    await streams.tend(all);
+    await streams.maintain(all);
     await sessions.sweep(all);
   };
-  const tending = setInterval(
-    () => void (tend ??= tendAll().finally(() => (tend = undefined))),
-    Math.min(TEND_MS, bounds.pingMs, streamBounds.replayMs),
+  const timer = setInterval(
+    () => void (running ??= maintain().finally(() => (running = undefined))),
+    Math.min(MAINTENANCE_MS, bounds.pingMs, streamBounds.replayMs),
   ).unref();
-  closing.addEventListener("abort", () => clearInterval(tending));
+  closing.addEventListener("abort", () => clearInterval(timer));
   listenToNodes({ ...options, sessions });
   return { ...options, sessions, streams, store, closing };
 }
 
-/** DELETE: ends a session. Rejects with `session_not_found`. */
+/** DELETE. Rejects with `session_not_found`. */
 export async function endSession(
   { sessions }: Legacy,
   tenant: string,
@@ -85,12 +85,11 @@ export async function endSession(
   if (typeof token !== "string")
     throw new BerthError("method_not_allowed", "DELETE ends the session of Mcp-Session-Id");
   const session = await sessions.open({ tenant, server, principal }, token);
-  // Where a connection is the session, its client never saw the token.
+  // If the connection is the session, its client never saw the token.
   await (headerless ? sessions.drop(session) : sessions.end(session));
   return { status: 204 };
 }
 
-/** Ends every stream, so that clients come back to the process that serves next. */
 export function closeLegacy({ closing, sessions }: Legacy): void {
   closing.abort();
   for (const session of sessions.values()) {
@@ -101,18 +100,17 @@ export function closeLegacy({ closing, sessions }: Legacy): void {
 }
 
 /**
- * Pings listening clients (2025-11-25 `basic/utilities/ping`). A client that does not answer loses its connection, and
- * comes back if it is there after all.
+ * Pings listening clients (2025-11-25 `basic/utilities/ping`). A client that does not answer is disconnected; if it is
+ * still there, it reconnects.
  */
 class Pings {
   readonly #due = new WeakMap<Session, number>();
 
-  /** Takes turns with the calls of others. */
   async send(sessions: Iterable<Session>): Promise<void> {
     const now = performance.now();
-    const takeTurns = turnTaker();
+    const maybeYield = turnTaker();
     for (const session of sessions) {
-      await takeTurns();
+      await maybeYield();
       const stream = session.listeners.findLast(({ isAttached }) => isAttached);
       const due = this.#due.get(session);
       if (stream && due !== undefined && due <= now) void this.#ping(session, stream);

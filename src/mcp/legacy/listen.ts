@@ -1,18 +1,18 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Principal } from "../../access/principal.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { mayHearOf } from "../admit.ts";
+import { mayReceiveUpdates } from "../admit.ts";
 import { errorText, type RequestId } from "../json-rpc.ts";
 import type { Answer, Listen } from "../protocol.ts";
 import type { Legacy } from "./legacy.ts";
 import { legacyClient, type Session } from "./session.ts";
 import { answerLost, type StoredStream } from "./stream-store.ts";
-import { eventId, readEventId, streamBounds, type EventPosition, type KeptEvents, type Stream } from "./stream.ts";
+import { eventId, readEventId, streamBounds, type EventPosition, type RetainedEvents, type Stream } from "./stream.ts";
 import { primes } from "./streams.ts";
 
 /**
- * GET: opens the stream for messages that no request asked for, or a broken stream again, on `listen.events`. Resolves
- * to an answer when nothing more is to come; rejects with `BerthError`.
+ * GET: opens the stream for messages that no request asked for, or reopens a broken stream, on `listen.events`.
+ * Resolves to an answer when nothing more will be sent; rejects with `BerthError`.
  */
 export async function listenLegacy(
   legacy: Legacy,
@@ -33,7 +33,7 @@ export async function listenLegacy(
   if (!position) throw new BerthError("invalid_request", "Last-Event-ID is not from this server");
   const stream = session.stream(position.stream);
   if (!stream) return restore(legacy, session, listen, position);
-  // This status tells a client that there is nothing to come back for (the SSE standard).
+  // This status tells a client not to reconnect (the SSE standard).
   if (!stream.hasAfter(position.seq)) return { status: 204 };
   return resume(stream, listen, position);
 }
@@ -54,7 +54,7 @@ function resume(stream: Stream, { events, signal }: Listen, { seq }: EventPositi
   signal?.addEventListener("abort", () => stream.detach(events));
 }
 
-/** Another process had the stream; its events are in the store. */
+/** Restores the stream of another process from the store. */
 async function restore(
   legacy: Legacy,
   session: Session,
@@ -63,12 +63,12 @@ async function restore(
 ): Promise<Answer | undefined> {
   const stored = await legacy.store.readSoon(session, position.stream);
   if (position.requests && stored) return follow(legacy, session, listen, position, stored);
-  if (position.requests) return lost(listen, position.requests);
+  if (position.requests) return reportLost(listen, position.requests);
   if (stored) {
     session.unwatch ??= watch(legacy, session, listen.principal);
     resume(session.stream(position.stream) ?? legacy.streams.adopt(session, position, stored), listen, position);
   } else begin(legacy, session, listen);
-  // No client was told what happened between the two processes.
+  // Changes between the two processes went unnotified.
   for (const list of LISTS) session.notify(`notifications/${list}/list_changed`);
   for (const uri of session.subscriptions) session.notify("notifications/resources/updated", { uri });
   return undefined;
@@ -76,8 +76,8 @@ async function restore(
 
 const LISTS = ["tools", "resources", "prompts"] as const;
 
-/** The stream is no longer stored: the client learns which requests to repeat. */
-function lost({ events }: Listen, requests: readonly RequestId[]): undefined {
+/** The stream is no longer stored: tells the client which requests to repeat. */
+function reportLost({ events }: Listen, requests: readonly RequestId[]): undefined {
   if (requests.length === 0) throw answerLost();
   for (const id of requests) void events.send(errorText(id, answerLost()));
   events.open?.();
@@ -87,18 +87,18 @@ function lost({ events }: Listen, requests: readonly RequestId[]): undefined {
 function watch({ host }: Legacy, session: Session, principal: Principal | undefined): () => void {
   return host.watch(session.tenant, session.server, (change) => {
     if (change.kind !== "resource") session.notify(`notifications/${change.kind}/list_changed`);
-    else if (session.subscriptions.has(change.uri) && mayHearOf(principal, change.server)) {
+    else if (session.subscriptions.has(change.uri) && mayReceiveUpdates(principal, change.server)) {
       session.notify("notifications/resources/updated", { uri: change.uri });
     }
   });
 }
 
-/** How soon the output of another process is seen here. */
-const LOOK_MS = 200;
+/** Poll interval for the output of another process. */
+const POLL_MS = 200;
 
 /**
- * Shows the stream of a call that another process carries out, or did, from the events in the store. When that process
- * is gone, answers each of its open requests with an error, so that no client waits forever.
+ * Streams the events of a call that another process runs, or ran, from the store. If that process is gone, answers each
+ * of its open requests with an error, so that no client waits forever.
  */
 async function follow(
   { store, closing }: Legacy,
@@ -108,31 +108,30 @@ async function follow(
   found: StoredStream,
 ): Promise<Answer | undefined> {
   let seen = position.seq;
-  if (found.kept.isEnded && !found.kept.events.some(({ seq }) => seq > seen)) return { status: 204 };
+  if (found.retained.isEnded && !found.retained.events.some(({ seq }) => seq > seen)) return { status: 204 };
   events.open?.(
     primes(session) ? { eventId: eventId(position.stream, seen), retryMs: streamBounds.streamRetryMs } : undefined,
   );
-  let isGone = false;
+  let isProcessGone = false;
   for (let stored: StoredStream | undefined = found; stored; stored = await store.read(session, position.stream)) {
-    const { kept } = stored;
+    const { retained: kept } = stored;
     for (const { seq, message } of kept.events) {
       if (seq <= seen) continue;
       void events.send(message, { eventId: eventId(position.stream, seq) });
       seen = seq;
     }
-    if (!kept.isEnded && isGone) answerRest(kept);
-    if (kept.isEnded || isGone) break;
-    // Checked before the next reading, which then has its last events.
-    isGone = await store.isGone(session, stored);
-    if (!isGone) await sleep(LOOK_MS);
-    // The client comes back to the process that serves next.
+    if (!kept.isEnded && isProcessGone) answerRest(kept);
+    if (kept.isEnded || isProcessGone) break;
+    // Checked before the next read, which then includes the last events of the process.
+    isProcessGone = await store.isGone(session, stored);
+    if (!isProcessGone) await sleep(POLL_MS);
     if (signal?.aborted || closing.aborted) break;
   }
   events.close?.();
   return undefined;
 
-  function answerRest({ events: said }: KeptEvents): void {
-    const answered = new Set(said.flatMap(({ message, lasting }) => (lasting ? answeredBy(message) : [])));
+  function answerRest({ events: sent }: RetainedEvents): void {
+    const answered = new Set(sent.flatMap(({ message, lasting }) => (lasting ? answeredBy(message) : [])));
     for (const id of position.requests ?? []) if (!answered.has(id)) void events.send(errorText(id, answerLost()));
   }
 }

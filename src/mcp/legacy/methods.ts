@@ -3,17 +3,17 @@ import { jsonOf } from "../../host/offers/long-result.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isLogLevel, LOG_LEVELS } from "../../lib/log-level.ts";
 import type { Text } from "../../lib/long-text.ts";
-import { completion, requestedPrompt, requestedResource, requestedTool, uriOf } from "../methods/calls.ts";
+import { completion, requestedPrompt, requestedResource, requestedTool, requestedUri } from "../methods/calls.ts";
 import { listPage } from "../methods/lists.ts";
 import { checkSkills, folderPage, requestedSkill } from "../methods/skills.ts";
-import { callNatively, isNativeName } from "../native.ts";
+import { callOtherMethod, isNativeName } from "../protocol.ts";
 import { runUntilAnswered, type Unanswered } from "./ask.ts";
 import type { Legacy } from "./legacy.ts";
 import type { LegacyCall, Session } from "./session.ts";
 import { shapeOf } from "./shape.ts";
 
 /**
- * The methods of a revision from 2024-11-05 to 2025-11-25, and native calls. Results have the shape of the revision.
+ * Methods of the revisions from 2024-11-05 to 2025-11-25, and native calls. Results have the shape of the revision.
  * Resolves to the JSON text of the result; rejects with `BerthError` for a protocol error.
  */
 export async function callLegacyMethod(legacy: Legacy, call: LegacyCall): Promise<Text> {
@@ -60,11 +60,11 @@ function callMethod(legacy: Legacy, call: LegacyCall): Text | Promise<Text> {
     case "ping":
       return "{}";
     default:
-      return callNatively(legacy.host, call);
+      return callOtherMethod(legacy, call);
   }
 }
 
-/** A missing resource has an error code of its own before 2026-07-28 (2025-11-25 `server/resources`). */
+/** Before 2026-07-28, a missing resource has its own error code (2025-11-25 `server/resources`). */
 function legacyError(error: unknown): unknown {
   if (!(error instanceof BerthError) || error.code !== "resource_not_found") return error;
   return new BerthError("legacy_resource_not_found", error.detail, { ...(error.data && { data: error.data }) });
@@ -83,23 +83,23 @@ async function callTool(legacy: Legacy, call: LegacyCall): Promise<Text> {
 
 async function readResource(legacy: Legacy, call: LegacyCall): Promise<Text> {
   const resource = await requestedResource(call);
-  return jsonOf(answered(await runUntilAnswered(legacy.limits.answerMs, call, (options) => resource.read(options))));
+  return jsonOf(unwrap(await runUntilAnswered(legacy.limits.answerMs, call, (options) => resource.read(options))));
 }
 
 async function getPrompt(legacy: Legacy, call: LegacyCall): Promise<Text> {
   const { prompt, args } = requestedPrompt(call);
   const outcome = await runUntilAnswered(legacy.limits.answerMs, call, (options) => prompt.get(args, options));
-  return jsonOf(shapeOf(call.client.version).promptResult(answered(outcome)));
+  return jsonOf(shapeOf(call.client.version).promptResult(unwrap(outcome)));
 }
 
-function answered<Outcome extends object>(outcome: Outcome | Unanswered): Outcome {
+function unwrap<Outcome extends object>(outcome: Outcome | Unanswered): Outcome {
   if ("unanswered" in outcome) throw new BerthError("guest_failed", outcome.unanswered);
   return outcome;
 }
 
-/** Answers once the change is stored, so that it holds whatever happens to the process. */
+/** Answers after the change is stored, so that it survives the process. */
 async function setLevel({ sessions }: Legacy, call: LegacyCall): Promise<string> {
-  const session = sessionOf(call);
+  const session = requireSession(call);
   const { level } = call.params;
   if (!isLogLevel(level)) {
     throw new BerthError("invalid_params", `"level" must be one of ${LOG_LEVELS.join(", ")}`);
@@ -109,8 +109,8 @@ async function setLevel({ sessions }: Legacy, call: LegacyCall): Promise<string>
 }
 
 async function subscribe({ sessions }: Legacy, call: LegacyCall): Promise<string> {
-  const session = sessionOf(call);
-  const uri = uriOf(call);
+  const session = requireSession(call);
+  const uri = requestedUri(call);
   if (uri.length > URI_CHARACTERS_MAX) {
     throw new BerthError("invalid_params", `the "uri" of a subscription has at most ${URI_CHARACTERS_MAX} characters`);
   }
@@ -119,15 +119,15 @@ async function subscribe({ sessions }: Legacy, call: LegacyCall): Promise<string
   return "{}";
 }
 
-/** A session remembers its subscriptions, so they must be small. */
+/** Sessions store their subscriptions, so they must be small. */
 const URI_CHARACTERS_MAX = 2_048;
 
 async function unsubscribe({ sessions }: Legacy, call: LegacyCall): Promise<string> {
-  await sessions.change(sessionOf(call), { unsubscribe: uriOf(call) });
+  await sessions.change(requireSession(call), { unsubscribe: requestedUri(call) });
   return "{}";
 }
 
-function sessionOf({ client, method }: LegacyCall): Session {
+function requireSession({ client, method }: LegacyCall): Session {
   if (client.peer) return client.peer;
   throw new BerthError("invalid_request", `${method} needs a session from initialize; send Mcp-Session-Id`);
 }

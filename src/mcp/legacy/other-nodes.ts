@@ -8,53 +8,52 @@ import { nodeOfQuestion, type ClientAnswer, type Session } from "./session.ts";
 import type { Sessions } from "./sessions.ts";
 
 /**
- * The parts of a session that one node alone has in hand: calls under way, and questions that wait. Their client may
- * send its cancellations and answers to any node, which passes them on. Whose session it is, both nodes check.
+ * Parts of a session that exist on one node only: calls in progress, and pending questions. Clients may send
+ * cancellations and answers to any node, which forwards them. Both nodes check who owns the session.
  */
 export function listenToNodes({ cluster, errands, sessions }: LegacyNodes): void {
-  const find = ({ tenant, session: id, server, principal }: SessionOfLetter): Session | undefined => {
+  const find = ({ tenant, session: id, server, principal }: SessionAddress): Session | undefined => {
     const session = sessions.find(tenant, id);
-    const isTheirs = session?.server === server && session.principalId === (principal ?? undefined);
-    return isTheirs ? session : undefined;
+    const isOwner = session?.server === server && session.principalId === (principal ?? undefined);
+    return isOwner ? session : undefined;
   };
   cluster.on(CANCEL, (body) => {
-    const letter = body as unknown as SessionOfLetter & { readonly request: RequestId };
-    find(letter)?.calls.get(letter.request)?.abort();
+    const message = body as unknown as SessionAddress & { readonly request: RequestId };
+    find(message)?.calls.get(message.request)?.abort();
   });
   errands.on(ANSWER, ({ tenant, about, text }) => {
-    const { question, units, ...whose } = about as unknown as AnswerFacts;
+    const { question, units, ...address } = about as unknown as AnswerMessage;
     const answer = units === null ? { error: text } : { result: JSON.parse(text) as JsonObject, units };
-    if (!find({ ...whose, tenant })?.questions.answer(question, answer)) throw nobodyWaits();
+    if (!find({ ...address, tenant })?.questions.answer(question, answer)) throw unexpectedResponse();
   });
 }
 
-/** Cancels a call that this node does not carry out, where another does. */
-export function cancelElsewhere({ cluster }: LegacyNodes, session: Session, request: RequestId): void {
-  cluster.tell(CANCEL, { tenant: session.tenant, ...letterOf(session), request });
+export function cancelOnOtherNode({ cluster }: LegacyNodes, session: Session, request: RequestId): void {
+  cluster.tell(CANCEL, { tenant: session.tenant, ...sessionAddress(session), request });
 }
 
-/** Has the node take an answer whose question it asked. Rejects as if none waited when that node is gone. */
-export async function answerElsewhere(
+/** Forwards an answer to the node that asked. Rejects as for an unknown question when that node is gone. */
+export async function answerOnOtherNode(
   { cluster, errands }: LegacyNodes,
   session: Session,
   question: RequestId,
   answer: ClientAnswer,
 ): Promise<void> {
   const node = nodeOfQuestion(question);
-  if (node === undefined || node === cluster.id) throw nobodyWaits();
+  if (node === undefined || node === cluster.id) throw unexpectedResponse();
   const [units, text] =
     "error" in answer
       ? [null, answer.error]
-      : // Where it is refused for its length, its content is not needed.
+      : // The receiver rejects it for its length, without its content.
         [answer.units, answer.units > ANSWER_BYTES ? "{}" : JSON.stringify(answer.result)];
-  const about = { ...letterOf(session), question, units };
-  if (!(await errands.send(node, ANSWER, { tenant: session.tenant, about, text }))) throw nobodyWaits();
+  const about = { ...sessionAddress(session), question, units };
+  if (!(await errands.send(node, ANSWER, { tenant: session.tenant, about, text }))) throw unexpectedResponse();
 }
 
-export function nobodyWaits(): BerthError {
+export function unexpectedResponse(): BerthError {
   return new BerthError(
     "invalid_request",
-    "nobody waits for this response: its request has ended, or did not come from this server",
+    "no request is waiting for this response: it has ended, or this server did not send it",
   );
 }
 
@@ -67,15 +66,14 @@ interface LegacyNodes {
 const CANCEL = "cancel";
 const ANSWER = "answer";
 
-/** A session as its client has proved it to the node that writes. */
-type SessionOfLetter = ReturnType<typeof letterOf> & { readonly tenant: string };
+/** Identifies a session whose client has authenticated to the sending node. */
+type SessionAddress = ReturnType<typeof sessionAddress> & { readonly tenant: string };
 
-interface AnswerFacts extends Omit<SessionOfLetter, "tenant"> {
+interface AnswerMessage extends Omit<SessionAddress, "tenant"> {
   readonly question: RequestId;
-  /** Null for an error. */
   readonly units: number | null;
 }
 
-function letterOf({ server, principalId, facts }: Session) {
+function sessionAddress({ server, principalId, claims: facts }: Session) {
   return { session: facts.id, server, principal: principalId ?? null };
 }

@@ -27,35 +27,34 @@ import { isLegacy, isModern, LEGACY_VERSIONS } from "../revisions.ts";
 import { usedCapabilities } from "./ask.ts";
 import type { Legacy } from "./legacy.ts";
 import { callLegacyMethod } from "./methods.ts";
-import { answerElsewhere, cancelElsewhere, nobodyWaits } from "./other-nodes.ts";
+import { answerOnOtherNode, cancelOnOtherNode, unexpectedResponse } from "./other-nodes.ts";
 import { legacyClient, type ClientAnswer, type LegacyCall, type Session } from "./session.ts";
 import { answerLost } from "./stream-store.ts";
 import { primes, requestIds } from "./streams.ts";
 
 const bounds = fixed({
-  /** The time after which a silent call gets a stream, so that it outlives its connection. */
+  /** Silence after which a call gets a stream, so that it survives its connection. */
   silentCallMs: 100,
-  /** Bytes of the answers to one batch; further answers are refused, except the first. */
+  /** Bytes of the answers to one batch; further answers are rejected, except the first. */
   batchBytes: 4 * 1024 * 1024,
 });
-/** Messages of one batch. */
 const BATCH_MESSAGES = 100;
 
 /** Revisions in which a body may be an array of messages. */
 const BATCHING: ReadonlySet<string> = new Set(["2025-03-26", "2024-11-05"]);
 
-/** Answers a POST, in a session or without one. Rejects with `BerthError` to refuse it as a whole. */
+/** Answers a POST, with or without a session. Rejects with `BerthError` to reject it as a whole. */
 export async function receiveLegacy(
   legacy: Legacy,
   place: ServerPlace,
   post: Post,
   body: Message | readonly unknown[],
 ): Promise<Answer> {
-  const found = sessionOf(legacy, place, post);
-  const session = found instanceof Promise ? await found : found;
+  const opened = findSession(legacy, place, post);
+  const session = opened instanceof Promise ? await opened : opened;
   if (!isBatch(body)) {
     const message = body;
-    if (message.kind !== "request") return take(legacy, session, message, post.body.length);
+    if (message.kind !== "request") return acceptMessage(legacy, session, message, post.body.length);
     if (message.method === "initialize") return initialize(legacy, place, message, session);
     return inStream(legacy, post, session, [message], (streamed) =>
       answerRequest(legacy, place, streamed, session, message),
@@ -66,7 +65,7 @@ export async function receiveLegacy(
   return inStream(legacy, post, session, body, (streamed) => answerBatch(legacy, place, streamed, session, body));
 }
 
-function sessionOf(
+function findSession(
   { sessions }: Legacy,
   place: ServerPlace,
   { headers }: Post,
@@ -82,13 +81,13 @@ function initialize(legacy: Legacy, place: ServerPlace, { id, params }: Request,
     return { status: 200, body: errorText(id, new BerthError("invalid_params", '"protocolVersion" must be a string')) };
   }
   const opened = session ?? legacy.sessions.issue(place, version, usedCapabilities(params["capabilities"]));
-  const result = JSON.stringify(initialization(place.catalog, opened.facts.version, legacy.berthVersion));
+  const result = JSON.stringify(initialization(place.catalog, opened.claims.version, legacy.berthVersion));
   return { status: 200, body: resultText(id, result), headers: { "Mcp-Session-Id": opened.token } };
 }
 
 /**
- * 2025-11-25 `basic/lifecycle`: the requested version if it is known here, otherwise the latest of the era; undefined
- * without a version.
+ * 2025-11-25 `basic/lifecycle`: the requested version if supported, otherwise the latest of the era; undefined without
+ * a version.
  */
 function negotiate(params: Params): string | undefined {
   const requested = params["protocolVersion"];
@@ -97,12 +96,12 @@ function negotiate(params: Params): string | undefined {
 }
 
 /**
- * Declares all capabilities, whatever the server offers now: a session outlives a release, and the next one may offer
- * more. Of extensions it declares those that the server has.
+ * Declares all capabilities, whatever the server currently offers: a session outlives a release, and the next release
+ * may offer more. Only the server's extensions are declared.
  */
 function initialization(catalog: Catalog, version: string, berthVersion: string): object {
   const { description } = catalog.contract;
-  // Berth answers legacy calls with their results, and never with a task.
+  // Berth answers legacy calls with their results, never with a task.
   const { [EXTENSION_TASKS]: _tasks, ...extensions } = catalog.contract.extensions ?? {};
   return {
     protocolVersion: version,
@@ -133,13 +132,13 @@ async function inStream(
 ): Promise<Answer> {
   const { events: sink, signal } = post;
   if (!session) return run(post);
-  const left = stay(session, signal);
-  if (!sink) return run(post).finally(left);
+  const unregister = countConnected(session, signal);
+  if (!sink) return run(post).finally(unregister);
   if (!sink.open) {
-    const { events, letGo } = legacy.streams.holding(session, sink);
+    const { events, unreserve: letGo } = legacy.streams.reserving(session, sink);
     return run({ ...post, events })
       .finally(letGo)
-      .finally(left);
+      .finally(unregister);
   }
   const stream = legacy.streams.create(session, requestIds(bodies));
   stream.attach(sink);
@@ -147,7 +146,7 @@ async function inStream(
   signal?.addEventListener("abort", leave);
   if (primes(session) && prefersEvents(post)) stream.tryOpen();
   const silence = primes(session) ? clock.after(bounds.silentCallMs, () => stream.tryOpen()).unref() : undefined;
-  const answered = await run({ ...post, events: stream }).finally(left);
+  const answered = await run({ ...post, events: stream }).finally(unregister);
   silence?.clear();
   signal?.removeEventListener("abort", leave);
   if (!stream.isOpen) return answered;
@@ -157,7 +156,7 @@ async function inStream(
   return { status: 200 };
 }
 
-/** Carries out a request, which its session, if any, can cancel. */
+/** Executes a request, which its session, if any, can cancel. */
 async function answerRequest(
   legacy: Legacy,
   place: ServerPlace,
@@ -170,7 +169,8 @@ async function answerRequest(
   if (!session) return answerCall(legacy, methodCall(place, post, message, client, logs));
   const cancellation = new Cancellation();
   session.calls.set(message.id, cancellation);
-  // A broken HTTP connection does not end a call of a session: the client comes back, or cancels by a notification.
+  // A broken HTTP connection does not cancel a call of a session: the client reconnects, or cancels with a
+  // notification.
   if (post.headerless) post.signal?.addEventListener("abort", () => cancellation.abort());
   const answered = await answerCall(legacy, methodCall(place, post, message, client, logs, cancellation));
   if (session.calls.get(message.id) === cancellation) session.calls.delete(message.id);
@@ -179,7 +179,6 @@ async function answerRequest(
   return answered.status < 500 ? { ...answered, status: 200 } : answered;
 }
 
-/** Never rejects. */
 async function answerCall(legacy: Legacy, call: LegacyCall): Promise<Answer> {
   try {
     return { status: 200, body: resultText(call.id, await callLegacyMethod(legacy, call)) };
@@ -207,14 +206,14 @@ async function answerBatch(
       }
     : post;
   const answerOne = async (body: unknown): Promise<Text | undefined> => {
-    const isLeft = isFull && isObject(body) && "method" in body && "id" in body;
-    const answered = isLeft
+    const isSkipped = isFull && isObject(body) && "method" in body && "id" in body;
+    const answered = isSkipped
       ? tooLarge(body, "this request was not executed")
-      : await answerOfBatch(legacy, place, tracked, session, body);
-    const text = answered === undefined || isLeft ? answered : inBatch(body, answered);
+      : await answerBatchItem(legacy, place, tracked, session, body);
+    const text = answered === undefined || isSkipped ? answered : inBatch(body, answered);
     if (text === undefined || !isOpen) return text;
-    // The answer stays in memory until the last of the batch, which may wait for the client.
-    const isLost = events?.hold?.(lengthOf(text)) !== undefined;
+    // The answer stays in memory until the last one of the batch, which may wait for the client.
+    const isLost = events?.hold?.(approximateLength(text)) !== undefined;
     if (text instanceof LongText && !isLost) await text.decode();
     void events?.send(isLost ? errorText(idOf(body), answerLost()) : text, { lasting: true });
     return undefined;
@@ -225,28 +224,28 @@ async function answerBatch(
     const most = `${bounds.batchBytes} bytes`;
     return errorText(idOf(body), new BerthError("batch_too_large", `${most}; ${what}`));
   };
-  /** Many short answers, or the same one a hundred times, are long together. */
+  /** Caps the total of many short answers, or of the same one a hundred times. */
   const inBatch = (body: unknown, text: Text): Text => {
-    const own = bytes > 0 && bytes + lengthOf(text) > bounds.batchBytes ? Infinity : bytesOf(text);
-    if (bytes === 0 || bytes + own <= bounds.batchBytes) {
-      bytes += own;
+    const size = bytes > 0 && bytes + approximateLength(text) > bounds.batchBytes ? Infinity : byteLength(text);
+    if (bytes === 0 || bytes + size <= bounds.batchBytes) {
+      bytes += size;
       return text;
     }
     isFull = true;
-    return tooLarge(body, "this answer is left out");
+    return tooLarge(body, "this answer was omitted");
   };
-  const begun: Promise<Text | undefined>[] = [];
+  const pending: Promise<Text | undefined>[] = [];
   for (const body of bodies) {
     const answered = answerOne(body);
-    // Its error is handled with the others.
+    // Rejections are handled with the others, below.
     answered.catch(() => {});
-    begun.push(answered);
-    // An immediate answer is counted before the next request begins.
+    pending.push(answered);
+    // Counts an immediate answer before the next request begins.
     await Promise.race([answered, nextTurn()]).catch(() => {});
   }
-  const answered = await Promise.all(begun);
+  const answered = await Promise.all(pending);
   const texts = answered.flatMap((text) => text ?? []);
-  if (!isOpen) return texts.length === 0 ? { status: 202 } : { status: 200, body: listOf(texts) };
+  if (!isOpen) return texts.length === 0 ? { status: 202 } : { status: 200, body: joinTexts(texts) };
   for (const text of texts) {
     if (text instanceof LongText) await text.decode();
     await events?.send(text, { lasting: true });
@@ -254,7 +253,7 @@ async function answerBatch(
   return { status: 200 };
 }
 
-async function answerOfBatch(
+async function answerBatchItem(
   legacy: Legacy,
   place: ServerPlace,
   post: Post,
@@ -266,7 +265,7 @@ async function answerOfBatch(
     if (message.kind === "request") {
       return (await answerRequest(legacy, place, post, session, message)).body;
     }
-    await take(legacy, session, message, message.kind === "response" ? JSON.stringify(body).length : 0);
+    await acceptMessage(legacy, session, message, message.kind === "response" ? JSON.stringify(body).length : 0);
     return undefined;
   } catch (error) {
     if (!(error instanceof BerthError)) throw error;
@@ -287,21 +286,21 @@ function checkBatch(bodies: readonly unknown[], version: string): void {
   }
 }
 
-/** Counts the session's client as present until it leaves, or the returned function is called. */
-function stay(session: Session, signal: Post["signal"]): () => void {
+/** Counts the session's client as connected until it disconnects or the returned function is called. */
+function countConnected(session: Session, signal: Post["signal"]): () => void {
   if (signal?.aborted) return () => {};
   session.present += 1;
   const leave = (): void => {
     signal?.removeEventListener("abort", leave);
-    session.present -= isThere ? 1 : 0;
-    isThere = false;
+    session.present -= isCounted ? 1 : 0;
+    isCounted = false;
   };
-  let isThere = true;
+  let isCounted = true;
   signal?.addEventListener("abort", leave);
   return leave;
 }
 
-/** A client that names event streams before JSON gets a stream from the start, to come back to whatever happens. */
+/** A client that lists event streams before JSON gets a stream from the start, so that it can always reconnect. */
 function prefersEvents({ headers: { accept } }: Post): boolean {
   return typeof accept === "string" && accept.trimStart().startsWith("text/event-stream");
 }
@@ -310,56 +309,55 @@ function isBatch(body: Message | readonly unknown[]): body is readonly unknown[]
   return Array.isArray(body);
 }
 
-/** Takes a message that is not a request, without an answer. `units` is its length. */
-function take(
+/** Handles a message that is not a request. `units` is its length in UTF-16 code units. */
+function acceptMessage(
   legacy: Legacy,
   session: Session | undefined,
   message: Exclude<Message, Request>,
   units: number,
 ): Answer | Promise<Answer> {
-  if (message.kind === "response") return takeAnswer(legacy, session, message.id, answerOf(message, units));
+  if (message.kind === "response") return acceptAnswer(legacy, session, message.id, parseAnswer(message, units));
   const { requestId } = message.params;
   if (session && message.method === "notifications/cancelled" && isId(requestId)) {
     const call = session.calls.get(requestId);
     if (call) call.abort();
-    else cancelElsewhere(legacy, session, requestId);
+    else cancelOnOtherNode(legacy, session, requestId);
   }
   return { status: 202 };
 }
 
-/** Takes the client's answer to a question, or has the node take it that waits for it. */
-function takeAnswer(
+/** Passes the client's answer to its question, on this node or another. */
+function acceptAnswer(
   legacy: Legacy,
   session: Session | undefined,
   id: RequestId,
   answer: ClientAnswer,
 ): Answer | Promise<Answer> {
   if (session?.questions.answer(id, answer)) return { status: 202 };
-  if (!session) throw nobodyWaits();
-  return answerElsewhere(legacy, session, id, answer).then(() => ({ status: 202 }));
+  if (!session) throw unexpectedResponse();
+  return answerOnOtherNode(legacy, session, id, answer).then(() => ({ status: 202 }));
 }
 
-function answerOf({ body }: ClientResponse, units: number): ClientAnswer {
+function parseAnswer({ body }: ClientResponse, units: number): ClientAnswer {
   const { result, error } = body;
   if (isObject(result)) return { result: result as JsonObject, units };
   const message = isObject(error) ? error["message"] : "its answer is not an object";
   return {
-    error: typeof message === "string" ? cutText(message, ERROR_UNITS_MAX) : "it gave an error without a message",
+    error: typeof message === "string" ? cutText(message, ERROR_UNITS_MAX) : "it reported an error without a message",
   };
 }
 
-/** The limit of answers applies to results alone, and a short error fits into a message between nodes. */
+/** Answer limits apply to results only, and a short error fits into a message between nodes. */
 const ERROR_UNITS_MAX = 4_096;
 
-/** A cancelled request gets no response (2025-11-25 `basic/utilities/cancellation`), where HTTP can express that. */
+/** A cancelled request gets no response (2025-11-25 `basic/utilities/cancellation`), if HTTP can express that. */
 function cancelled({ id }: Request, { events }: Post): Answer {
   events?.open?.();
   if (events) return { status: 200 };
   return { status: 200, body: errorText(id, new BerthError("cancelled")) };
 }
 
-/** The JSON text of a list of the texts. */
-function listOf(texts: readonly Text[]): Text {
+function joinTexts(texts: readonly Text[]): Text {
   if (texts.every((text) => typeof text === "string")) return `[${texts.join(",")}]`;
   const pieces = texts.flatMap((text, at) => [
     at === 0 ? "[" : ",",
@@ -368,11 +366,11 @@ function listOf(texts: readonly Text[]): Text {
   return new LongText(...pieces, "]");
 }
 
-function bytesOf(text: Text): number {
+function byteLength(text: Text): number {
   return text instanceof LongText ? text.bytes : Buffer.byteLength(text);
 }
 
-/** The length of a text: in bytes if it is long, otherwise in UTF-16 units, of which there are no more than bytes. */
-function lengthOf(text: Text): number {
+/** The length of a text: bytes if it is long, otherwise UTF-16 code units, which are never more than its bytes. */
+function approximateLength(text: Text): number {
   return text instanceof LongText ? text.bytes : text.length;
 }

@@ -8,29 +8,29 @@ import type { Client, MethodCall, Post, ServerPlace } from "../protocol.ts";
 import { isLegacy, SUPPORTED_VERSIONS, VERSION_WITHOUT_HEADER } from "../revisions.ts";
 import { isToListen, type Stream } from "./stream.ts";
 
-/** The content of a session token: all that a call depends on, so that any process can carry it out. */
-export interface SessionFacts {
+/** The claims of a session token: all that a call depends on, so that any process can execute it. */
+export interface SessionClaims {
   readonly id: string;
   readonly version: string;
-  /** The client's capabilities, as far as a server may use them. */
+  /** The client's capabilities that a server can use. */
   readonly capabilities: JsonObject;
-  /** The end of the session, in milliseconds since the epoch. */
+  /** Milliseconds since the epoch. */
   readonly until: number;
 }
 
-/** The settings of a session by its client, for calls in other processes or after a restart. */
+/** Settings that a client made in its session, for calls in other processes or after a restart. */
 export interface SessionState {
   readonly ended?: true;
   readonly logLevel?: LogLevel;
   readonly subscriptions?: readonly string[];
 }
 
-/** The owner of a session: nobody else finds it. */
-export type Whose = Pick<ServerPlace, "tenant" | "server" | "principal">;
+/** The owner of a session; no one else can find it. */
+export type SessionOwner = Pick<ServerPlace, "tenant" | "server" | "principal">;
 
 /**
- * The part of a session that this process remembers: what is in progress, what is watched, and who waits for what.
- * Losing it loses no call of another process.
+ * The part of a session in the memory of this process: work in progress, watches and pending questions. Losing it
+ * affects no call of another process.
  */
 export class Session {
   readonly token: string;
@@ -38,34 +38,32 @@ export class Session {
   readonly server: string;
   /** Undefined when no token is required. */
   readonly principalId: string | undefined;
-  readonly facts: SessionFacts;
-  /** Not set by a client, so the server decides (2025-11-25 `server/utilities/logging`). */
+  readonly claims: SessionClaims;
+  /** The server chooses the level until the client sets one (2025-11-25 `server/utilities/logging`). */
   logLevel: LogLevel = "info";
   subscriptions: ReadonlySet<string> = new Set();
   /** Messages in progress whose clients are still connected. */
   present = 0;
   readonly calls = new Map<RequestId, Cancellation>();
   readonly #streams = new Map<string, Stream>();
-  /** The streams that have not ended. */
   readonly #open = new Set<Stream>();
-  /** The open streams that were opened to listen, the oldest first. */
+  /** Open streams that were opened to listen, oldest first. */
   readonly #listeners = new Set<Stream>();
   readonly questions: SessionQuestions;
-  /** Ends the watch for changes that the session's listeners are told. */
+  /** Ends the watch for changes that listeners are notified of. */
   unwatch: (() => void) | undefined;
 
-  /** `node` is this process, which ids of questions name. */
-  constructor(token: string, { tenant, server, principal }: Whose, facts: SessionFacts, node: string) {
+  /** `node` is this process; ids of questions name it. */
+  constructor(token: string, { tenant, server, principal }: SessionOwner, claims: SessionClaims, node: string) {
     this.token = token;
     this.tenant = tenant;
     this.server = server;
     this.principalId = principal?.id;
-    this.facts = facts;
+    this.claims = claims;
     this.questions = new SessionQuestions(node);
   }
 
-  /** The client's settings count from now on. */
-  follow({ logLevel = "info", subscriptions = [] }: SessionState): void {
+  apply({ logLevel = "info", subscriptions = [] }: SessionState): void {
     this.logLevel = logLevel;
     this.subscriptions = new Set(subscriptions);
   }
@@ -75,7 +73,7 @@ export class Session {
     this.unwatch = undefined;
   }
 
-  /** True when nothing is in progress, and nothing is kept for a client that comes back. */
+  /** True when nothing is in progress, and nothing is retained for a reconnecting client. */
   get isIdle(): boolean {
     return this.calls.size === 0 && this.#streams.size === 0;
   }
@@ -90,7 +88,6 @@ export class Session {
     return this.#open.size;
   }
 
-  /** Streams that were opened to listen and have not ended, the oldest first. */
   get listeners(): Stream[] {
     return [...this.#listeners];
   }
@@ -105,13 +102,13 @@ export class Session {
     if (isToListen(stream)) this.#listeners.add(stream);
   }
 
-  /** Marks a stream as ended; it stays for a client that comes back. */
+  /** Marks a stream as ended; it is retained for a reconnecting client. */
   streamEnded(stream: Stream): void {
     this.#open.delete(stream);
     this.#listeners.delete(stream);
   }
 
-  /** Drops a stream that no client can come back to. */
+  /** Drops a stream that its client can no longer resume. */
   dropStream(stream: Stream): void {
     this.#streams.delete(stream.id);
     this.streamEnded(stream);
@@ -124,14 +121,13 @@ export class Session {
     return undefined;
   }
 
-  /** Returns the streams that it had. */
   dropStreams(): Stream[] {
     const streams = [...this.#streams.values()];
     for (const stream of streams) this.dropStream(stream);
     return streams;
   }
 
-  /** Sends on one stream only: the newest connected one, otherwise the newest to come back. */
+  /** Sends on one stream only: the newest connected one, otherwise the newest. */
   notify(method: string, params?: JsonObject): void {
     const { listeners } = this;
     const stream = listeners.findLast(({ isAttached }) => isAttached) ?? listeners.at(-1);
@@ -139,19 +135,18 @@ export class Session {
   }
 }
 
-/** The answer of a client: the result, in a message of so many UTF-16 units, or the message of its error. */
+/** A client's answer: its result, from a message of `units` UTF-16 code units, or its error message. */
 export type ClientAnswer = { readonly result: JsonObject; readonly units: number } | { readonly error: string };
 
 interface SessionQuestion {
   readonly id: string;
-  /** Undefined when no answer came. */
   readonly answer: Promise<ClientAnswer | undefined>;
   giveUp(): void;
 }
 
 /**
- * The server's requests that wait for the client's answer. Their ids name the process that waits, and are never reused,
- * not even after a restart.
+ * The server's requests that wait for the client's answer. Their ids name the waiting process, and are never reused,
+ * even after a restart.
  */
 class SessionQuestions {
   readonly #node: string;
@@ -161,15 +156,14 @@ class SessionQuestions {
     this.#node = node;
   }
 
-  /** `send` is given the id of the request. */
   ask(send: (id: string) => void, timeoutMs: number): SessionQuestion {
     const id = `${this.#node}.${randomUUID()}`;
     let resolveAnswer!: (answer: ClientAnswer | undefined) => void;
     const answer = new Promise<ClientAnswer | undefined>((resolve) => (resolveAnswer = resolve));
-    const settle = (given: ClientAnswer | undefined): void => {
+    const settle = (value: ClientAnswer | undefined): void => {
       clearTimeout(timer);
       this.#waiting.delete(id);
-      resolveAnswer(given);
+      resolveAnswer(value);
     };
     const timer = setTimeout(settle, timeoutMs, undefined);
     this.#waiting.set(id, settle);
@@ -177,12 +171,11 @@ class SessionQuestions {
     return { id, answer, giveUp: () => settle(undefined) };
   }
 
-  /** Ends every question without an answer. */
   giveUp(): void {
     for (const settle of this.#waiting.values()) settle(undefined);
   }
 
-  /** Returns false when no question waits for this answer. */
+  /** Returns false when no question is waiting for this answer. */
   answer(id: RequestId, answer: ClientAnswer): boolean {
     const settle = this.#waiting.get(id);
     settle?.(answer);
@@ -190,33 +183,31 @@ class SessionQuestions {
   }
 }
 
-/** The node that waits for the answer to a question of this id; undefined when no node gives such ids. */
+/** The node that waits for the answer to a question with this id; undefined for an id that no node issues. */
 export function nodeOfQuestion(id: RequestId): string | undefined {
   return typeof id === "string" ? /^([\w-]{12})\.[\da-f-]{36}$/.exec(id)?.[1] : undefined;
 }
 
-/** The client of a legacy request, and its session, if any. */
 export interface LegacyClient extends Client {
   readonly peer?: Session;
 }
 
-/** A method called in this era. */
 export type LegacyCall = MethodCall<LegacyClient>;
 
-/** The server decides what to log for a client that did not set a level (2025-11-25 `server/utilities/logging`). */
+/** The server chooses the level for a client that did not set one (2025-11-25 `server/utilities/logging`). */
 const LOG_LEVEL_WITHOUT_SESSION = "info";
 
 export function legacyClient(headers: Post["headers"], peer: Session | undefined): LegacyClient {
   const version = legacyVersion(headers, peer);
   if (!peer) return { version, capabilities: {}, logLevel: LOG_LEVEL_WITHOUT_SESSION };
-  const { id, capabilities } = peer.facts;
+  const { id, capabilities } = peer.claims;
   return { version, capabilities, logLevel: peer.logLevel, session: id, peer };
 }
 
-/** The revision of the header, otherwise of the session. Throws `unsupported_version` for a header that names none. */
+/** The revision in the header, otherwise of the session. Throws `unsupported_version` for an unknown one. */
 function legacyVersion(headers: Post["headers"], peer: Session | undefined): string {
   const header = headers["mcp-protocol-version"];
-  if (header === undefined) return peer?.facts.version ?? VERSION_WITHOUT_HEADER;
+  if (header === undefined) return peer?.claims.version ?? VERSION_WITHOUT_HEADER;
   if (typeof header === "string" && isLegacy(header)) return header;
   const requested = String(header);
   throw new BerthError("unsupported_version", requested, { data: { supported: SUPPORTED_VERSIONS, requested } });

@@ -8,26 +8,24 @@ import type { Records, StoredRecord } from "../../lib/records.ts";
 import type { Sealer } from "../../lib/seal.ts";
 import { fixed } from "../../limits/fixed.ts";
 import { limitVariable, type Limits } from "../../limits/limits.ts";
-import { KeptCount } from "../kept-count.ts";
+import { RecordUsage } from "../kept-count.ts";
 import { isLegacy } from "../revisions.ts";
-import { Session, type SessionFacts, type SessionState, type Whose } from "./session.ts";
+import { Session, type SessionClaims, type SessionState, type SessionOwner } from "./session.ts";
 
 /**
  * Sessions by the token that the client carries. The token is sealed and contains all that a call depends on, so a
- * session outlives the process that issued it; the client's later changes are stored, and this process only keeps what
- * it has in progress. Of changes in other nodes it hears by letters.
+ * session outlives the process that issued it. The client's later changes are stored; this process only holds work in
+ * progress. Other nodes report their changes by messages.
  */
 export class Sessions {
   readonly #sealer: Sealer;
   readonly #limits: SessionLimits;
   readonly #cluster: SessionCluster;
-  /** The most recently used session comes last. */
-  readonly #known = new Map<string, Session>();
-  /** The same, by the id that nodes know them by. */
-  readonly #ids = new Map<string, Session>();
-  /** The number of letters about sessions. */
-  #heard = 0;
-  /** The number of sessions of each principal of each tenant. */
+  /** Least recently used first. */
+  readonly #byToken = new Map<string, Session>();
+  readonly #byId = new Map<string, Session>();
+  /** Counts the messages about sessions, to notice one that arrives during a read. */
+  #messageCount = 0;
   readonly #counts = new Map<string, Map<string | undefined, number>>();
   readonly #store: SessionStore;
 
@@ -36,168 +34,165 @@ export class Sessions {
     this.#store = new SessionStore(records);
     this.#limits = limits;
     this.#cluster = cluster;
-    cluster.on(CHANGED, (body) => this.#hear(body as unknown as ChangedLetter));
-    cluster.onLapse(() => void this.#catchUp());
+    cluster.on(CHANGED, (body) => this.#onChanged(body as unknown as ChangedMessage));
+    cluster.onLapse(() => void this.#refreshAll());
   }
 
-  /** Issues a session. Throws `too_many_sessions` when every remembered session is in use. */
-  issue(whose: Whose, version: string, capabilities: JsonObject): Session {
+  /** Issues a session. Throws `too_many_sessions` when every cached session is in use. */
+  issue(owner: SessionOwner, version: string, capabilities: JsonObject): Session {
     const { sessionMs } = this.#limits;
-    const facts = { id: randomUUID(), version, capabilities, until: this.#store.now() + sessionMs };
-    const token = this.#sealer.seal(binding(whose), facts, sessionMs);
-    return this.#remember(this.#make(token, whose, facts));
+    const claims = { id: randomUUID(), version, capabilities, until: this.#store.now() + sessionMs };
+    const token = this.#sealer.seal(binding(owner), claims, sessionMs);
+    return this.#cache(this.#createSession(token, owner, claims));
   }
 
   /**
-   * The session of a token; synchronous when this process knows it. Throws or rejects with `session_not_found` for a
-   * token that was forged, has ended, or was given elsewhere or to another principal.
+   * The session of a token; synchronous when cached. Throws or rejects with `session_not_found` for a token that was
+   * forged, has ended, or belongs to another server, tenant or principal.
    */
-  open(whose: Whose, token: string): Session | Promise<Session> {
-    const known = this.#known.get(token);
+  open(owner: SessionOwner, token: string): Session | Promise<Session> {
+    const cached = this.#byToken.get(token);
     if (
-      known &&
-      known.server === whose.server &&
-      known.tenant === whose.tenant &&
-      known.principalId === whose.principal?.id
+      cached &&
+      cached.server === owner.server &&
+      cached.tenant === owner.tenant &&
+      cached.principalId === owner.principal?.id
     ) {
-      if (known.facts.until <= this.#store.now()) this.#expire(known);
-      // The most recently used session is forgotten last.
-      this.#known.delete(token);
-      this.#known.set(token, known);
-      return known;
+      if (cached.claims.until <= this.#store.now()) this.#expire(cached);
+      // Moves it to the end: the least recently used session is evicted first.
+      this.#byToken.delete(token);
+      this.#byToken.set(token, cached);
+      return cached;
     }
-    return this.#restore(this.#make(token, whose, this.#read(whose, token)));
+    return this.#restore(this.#createSession(token, owner, this.#unseal(owner, token)));
   }
 
-  /** The session of this id where this process has something of it; for letters of other nodes. */
+  /** The session with this id if it is cached, for messages from other nodes. */
   find(tenant: string, id: string): Session | undefined {
-    const session = this.#ids.get(id);
+    const session = this.#byId.get(id);
     return session?.tenant === tenant ? session : undefined;
   }
 
-  /** Resolves when what its client has set is stored and in force, also at other nodes that know the session. */
+  /** Resolves when the change is stored and in force, also on other nodes that have cached the session. */
   async change(session: Session, change: SessionChange): Promise<void> {
-    const { tenant, facts } = session;
+    const { tenant, claims } = session;
     await this.#store.change(session, change);
-    this.#cluster.tell(CHANGED, { tenant, id: facts.id, ...("end" in change && { end: true }) });
+    this.#cluster.tell(CHANGED, { tenant, id: claims.id, ...("end" in change && { end: true }) });
     await this.#cluster.heard();
   }
 
-  /** Ends the session and everything that it has in progress, wherever that is, for good. */
+  /** Ends the session permanently, with everything that it has in progress on any node. */
   async end(session: Session): Promise<void> {
-    this.#forget(session);
+    this.#evict(session);
     await this.change(session, { end: true });
   }
 
-  /** Like `end`, for a session whose token nobody else has seen: nothing of it needs to be stored. */
+  /** Like `end`, for a session whose token no one else has seen: nothing needs to be stored. */
   async drop(session: Session): Promise<void> {
-    this.#forget(session);
+    this.#evict(session);
     await this.#store.remove(session);
   }
 
   get size(): number {
-    return this.#known.size;
+    return this.#byToken.size;
   }
 
   values(): Iterable<Session> {
-    return this.#known.values();
+    return this.#byToken.values();
   }
 
   /** Ends everything that a tenant's sessions have in progress; the sessions themselves can be resumed. */
-  forgetTenant(tenant: string): void {
-    for (const session of this.#known.values()) if (session.tenant === tenant) this.#forget(session);
+  evictTenant(tenant: string): void {
+    for (const session of this.#byToken.values()) if (session.tenant === tenant) this.#evict(session);
   }
 
-  /** Forgets expired sessions, taking turns with the calls of others. */
   async sweep(sessions: Iterable<Session>): Promise<void> {
     const now = this.#store.now();
-    const takeTurns = turnTaker();
+    const maybeYield = turnTaker();
     for (const session of sessions) {
-      await takeTurns();
-      if (session.facts.until <= now) this.#forget(session);
+      await maybeYield();
+      if (session.claims.until <= now) this.#evict(session);
     }
   }
 
   async #restore(session: Session): Promise<Session> {
     for (;;) {
-      const heard = this.#heard;
-      const isEnded = await this.#store.follow(session);
+      const seen = this.#messageCount;
+      const isEnded = await this.#store.refresh(session);
       if (isEnded) throw new BerthError("session_not_found", "it was ended");
-      // No letter comes for a session that is not known yet.
-      if (heard === this.#heard) break;
+      // Messages about sessions that are not cached are ignored, so read again after any.
+      if (seen === this.#messageCount) break;
     }
-    return this.#known.get(session.token) ?? this.#remember(session);
+    return this.#byToken.get(session.token) ?? this.#cache(session);
   }
 
-  async #hear({ tenant, id, end }: ChangedLetter): Promise<void> {
-    this.#heard += 1;
+  async #onChanged({ tenant, id, end }: ChangedMessage): Promise<void> {
+    this.#messageCount += 1;
     const session = this.find(tenant, id);
-    if (session && (end || (await this.#store.follow(session)))) this.#forget(session);
+    if (session && (end || (await this.#store.refresh(session)))) this.#evict(session);
   }
 
-  /** Reads all sessions again: letters about them may have been lost. */
-  async #catchUp(): Promise<void> {
-    this.#heard += 1;
-    const takeTurns = turnTaker();
-    // A copy: sessions in use move to the end of the map, and would be visited forever.
-    const all = [...this.#known.values()];
+  /** Refreshes all sessions, since messages about them may have been lost. */
+  async #refreshAll(): Promise<void> {
+    this.#messageCount += 1;
+    const maybeYield = turnTaker();
+    // A copy: sessions in use move to the end of the map, which would make the loop endless.
+    const all = [...this.#byToken.values()];
     for (const session of all) {
-      await takeTurns();
-      // Where the store fails again, so does the next sign of life.
-      if (await this.#store.follow(session).catch(() => false)) this.#forget(session);
+      await maybeYield();
+      // If the store still fails, so does the next heartbeat, and this runs again.
+      if (await this.#store.refresh(session).catch(() => false)) this.#evict(session);
     }
   }
 
-  #make(token: string, whose: Whose, facts: SessionFacts): Session {
-    return new Session(token, whose, facts, this.#cluster.id);
+  #createSession(token: string, owner: SessionOwner, claims: SessionClaims): Session {
+    return new Session(token, owner, claims, this.#cluster.id);
   }
 
   #expire(session: Session): never {
-    this.#forget(session);
+    this.#evict(session);
     throw new BerthError("session_not_found", "it has expired");
   }
 
-  #read(whose: Whose, token: string): SessionFacts {
+  #unseal(owner: SessionOwner, token: string): SessionClaims {
     try {
-      const facts = this.#sealer.unseal(binding(whose), token);
-      if (isFacts(facts)) return facts;
+      const claims = this.#sealer.unseal(binding(owner), token);
+      if (isClaims(claims)) return claims;
     } catch (error) {
       if (!(error instanceof BerthError)) throw error;
     }
     throw new BerthError("session_not_found");
   }
 
-  #remember(session: Session): Session {
-    if (this.#known.size >= this.#limits.sessions) this.#makeRoom(session);
-    this.#known.set(session.token, session);
-    this.#ids.set(session.facts.id, session);
+  #cache(session: Session): Session {
+    if (this.#byToken.size >= this.#limits.sessions) this.#evictOne(session);
+    this.#byToken.set(session.token, session);
+    this.#byId.set(session.claims.id, session);
     this.#count(session, 1);
     return session;
   }
 
   /**
-   * Forgets the least recently used idle session; else one of the tenant with the most, and there of the principal with
-   * the most, preferably one without a connection. A principal's new session never displaces a connected one of its
-   * own.
+   * Evicts the least recently used idle session; otherwise one of the tenant with the most sessions, of its principal
+   * with the most, preferably one without a connection. A principal's new session never displaces a connected one of
+   * its own.
    */
-  #makeRoom({ tenant, principalId }: Session): void {
-    for (const session of this.#known.values()) if (session.isIdle) return this.#forget(session);
-    const from = whoHasMost(this.#counts, tenant, (counts) =>
-      [...counts.values()].reduce((sum, each) => sum + each, 0),
-    );
-    const whose = whoHasMost(this.#counts.get(from)!, from === tenant ? principalId : undefined, (count) => count);
-    const isOwn = from === tenant && whose === principalId;
+  #evictOne({ tenant, principalId }: Session): void {
+    for (const session of this.#byToken.values()) if (session.isIdle) return this.#evict(session);
+    const from = maxKey(this.#counts, tenant, (counts) => [...counts.values()].reduce((sum, each) => sum + each, 0));
+    const principal = maxKey(this.#counts.get(from)!, from === tenant ? principalId : undefined, (count) => count);
+    const isOwn = from === tenant && principal === principalId;
     let connected: Session | undefined;
-    for (const session of this.#known.values()) {
-      if (session.tenant !== from || session.principalId !== whose) continue;
-      if (!session.isConnected) return this.#forget(session);
+    for (const session of this.#byToken.values()) {
+      if (session.tenant !== from || session.principalId !== principal) continue;
+      if (!session.isConnected) return this.#evict(session);
       if (!isOwn) connected ??= session;
     }
     if (!connected) {
       const { sessions } = this.#limits;
       throw new BerthError("too_many_sessions", `the limit is ${sessions} (${limitVariable("sessions")})`);
     }
-    this.#forget(connected);
+    this.#evict(connected);
   }
 
   #count({ tenant, principalId }: Session, by: 1 | -1): void {
@@ -207,10 +202,10 @@ export class Sessions {
     else if (counts.delete(principalId) && counts.size === 0) this.#counts.delete(tenant);
   }
 
-  #forget(session: Session): void {
-    if (this.#known.get(session.token) === session) {
-      this.#known.delete(session.token);
-      this.#ids.delete(session.facts.id);
+  #evict(session: Session): void {
+    if (this.#byToken.get(session.token) === session) {
+      this.#byToken.delete(session.token);
+      this.#byId.delete(session.claims.id);
       this.#count(session, -1);
     }
     session.stopWatching();
@@ -222,28 +217,27 @@ export class Sessions {
   }
 }
 
-/** The one with the most; in a tie, the one that asks. */
-function whoHasMost<Who, Count>(counts: ReadonlyMap<Who, Count>, asking: Who, countOf: (count: Count) => number): Who {
-  const own = counts.get(asking);
-  let [who, most] = [asking, own === undefined ? 0 : countOf(own)];
-  for (const [each, count] of counts) if (countOf(count) > most) [who, most] = [each, countOf(count)];
-  return who;
+/** The key with the largest count; the requester wins a tie. */
+function maxKey<Key, Count>(counts: ReadonlyMap<Key, Count>, requester: Key, countOf: (count: Count) => number): Key {
+  const requesterCount = counts.get(requester);
+  let [key, most] = [requester, requesterCount === undefined ? 0 : countOf(requesterCount)];
+  for (const [each, count] of counts) if (countOf(count) > most) [key, most] = [each, countOf(count)];
+  return key;
 }
 
 type SessionLimits = Pick<Limits, "sessions" | "sessionMs">;
 
-function binding({ tenant, server, principal }: Whose): string[] {
+function binding({ tenant, server, principal }: SessionOwner): string[] {
   return ["session", tenant, server, ...(principal ? [principal.id] : [])];
 }
 
-function isFacts(value: unknown): value is SessionFacts {
+function isClaims(value: unknown): value is SessionClaims {
   if (!isObject(value)) return false;
   const { id, version, capabilities, until } = value;
-  const isWhole = typeof id === "string" && typeof until === "number" && isObject(capabilities);
-  return isWhole && typeof version === "string" && isLegacy(version);
+  const hasFields = typeof id === "string" && typeof until === "number" && isObject(capabilities);
+  return hasFields && typeof version === "string" && isLegacy(version);
 }
 
-/** One thing that a client sets in a session. */
 export type SessionChange =
   | { readonly level: LogLevel }
   | { readonly subscribe: string }
@@ -252,62 +246,61 @@ export type SessionChange =
 
 type SessionCluster = Pick<Cluster, "id" | "on" | "onLapse" | "tell" | "heard">;
 
-/** Tells other nodes of a change to a session. */
+/** Notifies other nodes of a change to a session. */
 const CHANGED = "session";
 
-interface ChangedLetter {
+interface ChangedMessage {
   readonly tenant: string;
   readonly id: string;
   readonly end?: true;
 }
 
 const bounds = fixed({
-  /** The stored data of a tenant's sessions until they end: levels and subscriptions, and 1 KiB for each. */
+  /** Stored data of a tenant's sessions until they end: levels and subscriptions, plus 1 KiB for each. */
   keptSessionBytesPerTenant: 256 * 1024 * 1024,
-  /** Resources to which one session is subscribed. */
   subscriptionsPerSession: 256,
 });
 
-/** The most attempts at a change that loses against concurrent ones. */
+/** Attempts at a change before giving up to concurrent ones. */
 const TRIES_MAX = 20;
-/** The size of a record besides its text. */
+/** Size of a record in addition to its text. */
 const RECORD_BYTES = 1_024;
-/** The limit for all subscriptions of a session together: they are written whenever one is added or removed. */
+/** Limits all subscriptions of a session together: they are rewritten at every change. */
 const URIS_CHARACTERS_MAX = 64 * 1_024;
 
 /**
- * The states of sessions. A session without changes has none, so most are not stored at all. Each session has one write
- * at a time, which includes every change until it begins. A change is made to the state as it is stored by then, so that
+ * The states of sessions. A session without changes has none, so most are never stored. Each session has one write at a
+ * time, which includes every change that is waiting when it begins. Changes are applied to the stored state, so that
  * none undoes what another process has stored.
  */
 class SessionStore {
   readonly #records: Records;
-  readonly #kept: KeptCount;
+  readonly #usage: RecordUsage;
   readonly #stored = new WeakMap<Session, Stored>();
-  /** The changes that wait for their write; there is a list as long as one is under way. */
+  /** Changes waiting for their write; the list exists while a write is in progress. */
   readonly #waiting = new WeakMap<Session, WaitingChange[]>();
   readonly #writing = new WeakMap<Session, Promise<void>>();
 
   constructor(records: Records) {
     this.#records = records;
-    this.#kept = new KeptCount(records, "session");
+    this.#usage = new RecordUsage(records, "session");
   }
 
   now(): number {
     return this.#records.now();
   }
 
-  /** The session takes what is stored; true when it was ended. */
-  async follow(session: Session): Promise<boolean> {
-    const record = await this.#records.record(session.tenant, "session", session.facts.id);
-    const stored = storedAs(record);
-    if (stored.revision > (this.#stored.get(session)?.revision ?? 0)) this.#take(session, stored);
+  /** Applies the stored state to the session; true when it was ended. */
+  async refresh(session: Session): Promise<boolean> {
+    const record = await this.#records.record(session.tenant, "session", session.claims.id);
+    const stored = parseRecord(record);
+    if (stored.revision > (this.#stored.get(session)?.revision ?? 0)) this.#apply(session, stored);
     return stored.state.ended === true;
   }
 
   /**
-   * Resolves when the next reader sees the change. Rejects with `session_not_found` when the session was ended, and with
-   * `storage_full` or `invalid_params` when there is no room for it.
+   * Resolves when the next reader sees the change. Rejects with `session_not_found` when the session was ended, and
+   * with `storage_full` or `invalid_params` when a limit is exceeded.
    */
   change(session: Session, change: SessionChange): Promise<void> {
     return new Promise((resolve, reject) => {
@@ -322,10 +315,10 @@ class SessionStore {
     await this.#writing.get(session);
     const { revision, bytes } = this.#stored.get(session) ?? NOTHING;
     if (revision === 0) return;
-    const { tenant, facts } = session;
+    const { tenant, claims } = session;
     const put = { value: "", expected: revision, expiresAt: 0 };
-    const isGone = (await this.#records.putRecord(tenant, "session", facts.id, put)) !== undefined;
-    if (isGone) await this.#kept.add(tenant, facts.until, -1, -bytes);
+    const isRemoved = (await this.#records.putRecord(tenant, "session", claims.id, put)) !== undefined;
+    if (isRemoved) await this.#usage.add(tenant, claims.until, -1, -bytes);
   }
 
   async #writeAll(session: Session): Promise<void> {
@@ -343,7 +336,7 @@ class SessionStore {
   }
 
   async #write(session: Session, changes: readonly WaitingChange[]): Promise<void> {
-    const { tenant, facts } = session;
+    const { tenant, claims } = session;
     const refused = new Set<WaitingChange>();
     for (let tries = 1; tries <= TRIES_MAX; tries++) {
       const { revision: expected, bytes: before, state: old } = this.#stored.get(session) ?? NOTHING;
@@ -352,33 +345,33 @@ class SessionStore {
       for (const each of changes) {
         if (refused.has(each)) continue;
         try {
-          state = this.#changed(state, each.change);
+          state = this.#applyChange(state, each.change);
         } catch (error) {
           refused.add(each);
           each.reject(error);
         }
       }
       if (refused.size === changes.length) return;
-      // If the end of a session is not stored, its own client may go on with it, and nothing worse.
-      if (expected === 0 && !(await this.#hasRoom(tenant, state))) return;
+      // If the end of a session cannot be stored, only its own client can go on using it.
+      if (expected === 0 && !(await this.#fitsQuota(tenant, state))) return;
       const value = JSON.stringify(state);
-      const put = { value, expected, expiresAt: facts.until };
-      const revision = await this.#records.putRecord(tenant, "session", facts.id, put);
+      const put = { value, expected, expiresAt: claims.until };
+      const revision = await this.#records.putRecord(tenant, "session", claims.id, put);
       if (revision === undefined) {
-        this.#take(session, storedAs(await this.#records.record(tenant, "session", facts.id)));
+        this.#apply(session, parseRecord(await this.#records.record(tenant, "session", claims.id)));
         continue;
       }
       const bytes = Math.max(before, RECORD_BYTES + Buffer.byteLength(value));
-      this.#take(session, { revision, bytes, state });
-      // The change is made, so a failure to count it must not fail it.
+      this.#apply(session, { revision, bytes, state });
+      // The change is stored, so a failure to count it must not fail it.
       if (bytes > before)
-        await this.#kept.add(tenant, facts.until, expected === 0 ? 1 : 0, bytes - before).catch(ignore);
+        await this.#usage.add(tenant, claims.until, expected === 0 ? 1 : 0, bytes - before).catch(ignore);
       return;
     }
-    throw new BerthError("store_failed", `the session was changed ${TRIES_MAX} times meanwhile`);
+    throw new BerthError("store_failed", `the session was changed concurrently ${TRIES_MAX} times`);
   }
 
-  #changed(state: SessionState, change: SessionChange): SessionState {
+  #applyChange(state: SessionState, change: SessionChange): SessionState {
     if ("end" in change || state.ended) return { ended: true };
     if ("level" in change) return { ...state, logLevel: change.level };
     const { subscriptions = [] } = state;
@@ -398,20 +391,20 @@ class SessionStore {
     return { ...state, subscriptions: [...subscriptions, subscribe] };
   }
 
-  #take(session: Session, stored: Stored): void {
+  #apply(session: Session, stored: Stored): void {
     this.#stored.set(session, stored);
-    session.follow(stored.state);
+    session.apply(stored.state);
   }
 
-  /** Throws `storage_full` when there is no room for the state. */
-  async #hasRoom(tenant: string, { ended }: SessionState): Promise<boolean> {
+  /** Throws `storage_full` when the state exceeds the quota; returns false if it only marks the end. */
+  async #fitsQuota(tenant: string, { ended }: SessionState): Promise<boolean> {
     const { keptSessionBytesPerTenant } = bounds;
-    const { count, bytes } = await this.#kept.of(tenant);
+    const { count, bytes } = await this.#usage.read(tenant);
     if (bytes < keptSessionBytesPerTenant) return true;
     if (ended) return false;
     throw new BerthError(
       "storage_full",
-      `the tenant keeps ${bytes} bytes of ${count} sessions, and the limit is ${keptSessionBytesPerTenant}`,
+      `the tenant stores ${bytes} bytes of ${count} sessions, and the limit is ${keptSessionBytesPerTenant}`,
     );
   }
 }
@@ -422,17 +415,16 @@ interface WaitingChange {
   readonly reject: (error: unknown) => void;
 }
 
-/** The known record; revision 0 when there is none. */
+/** The last known record; revision 0 if there is none. */
 interface Stored {
   readonly revision: number;
-  /** The bytes counted for it. */
   readonly bytes: number;
   readonly state: SessionState;
 }
 
 const NOTHING: Stored = { revision: 0, bytes: 0, state: {} };
 
-function storedAs(record: StoredRecord | undefined): Stored {
+function parseRecord(record: StoredRecord | undefined): Stored {
   if (!record) return NOTHING;
   const { revision, value } = record;
   return { revision, bytes: RECORD_BYTES + Buffer.byteLength(value), state: JSON.parse(value) as SessionState };

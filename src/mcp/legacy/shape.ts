@@ -8,12 +8,11 @@ import { LongText, type Text } from "../../lib/long-text.ts";
 import type { ListForm } from "../methods/lists.ts";
 
 /**
- * The results of each legacy revision, and how newer content is expressed in it. 2025-06-18 brought titles, output
- * schemas, `_meta`, structured content and resource links; 2025-03-26 tool annotations and audio. Resources
- * have annotations in all revisions.
+ * The results of each legacy revision, and how newer content is expressed in it. 2025-06-18 added titles, output
+ * schemas, `_meta`, structured content and resource links; 2025-03-26 tool annotations and audio. Resources have
+ * annotations in all revisions.
  */
 export interface Shape extends ListForm {
-  /** The result as JSON text. */
   callResult(tool: ToolContract, result: CallResult): Text;
   promptResult(result: PromptResult): object;
 }
@@ -43,7 +42,7 @@ const annotated: Shape = older("2025-03-26", withoutLink);
 
 const first: Shape = older("2024-11-05", (block) => withoutAudio(withoutLink(block)));
 
-function older(name: "2025-03-26" | "2024-11-05", blockOf: (block: ContentBlock) => ContentBlock): Shape {
+function older(name: "2025-03-26" | "2024-11-05", convertBlock: (block: ContentBlock) => ContentBlock): Shape {
   return {
     name,
     listPage,
@@ -68,13 +67,13 @@ function older(name: "2025-03-26" | "2024-11-05", blockOf: (block: ContentBlock)
     callResult(_tool, result) {
       if (result instanceof LongResult) return result.writtenFor(name);
       const { structuredContent: value, ...others } = result;
-      const isAll = others.content.length === 0 && value !== undefined;
-      const content = isAll ? [text(JSON.stringify(value))] : others.content.map(blockOf);
+      const isStructuredOnly = others.content.length === 0 && value !== undefined;
+      const content = isStructuredOnly ? [text(JSON.stringify(value))] : others.content.map(convertBlock);
       return JSON.stringify({ ...others, content });
     },
     promptResult(result) {
       if (result instanceof LongObject) return result.older ? new LongText(result.older[name]) : result;
-      return withBlocks(result, blockOf);
+      return withBlocks(result, convertBlock);
     },
   };
 }
@@ -112,14 +111,14 @@ function withObjectOutput(tool: ToolContract): ToolContract {
 }
 
 /**
- * Rewrites a schema for clients that may know only draft 7, such as the SDK of the legacy revisions, which rejects
- * results by it. Draft 7 has no `prefixItems` and checks every element against `items`: no tuple passes. The rewritten
- * tuples mean the same in 2020-12, and draft 7 finds no fault with them.
+ * Rewrites a schema for clients that may only know draft 7, such as the SDK of the legacy revisions, which validates
+ * results against it. Draft 7 has no `prefixItems` and checks every element against `items`, so every tuple fails. The
+ * rewritten tuples mean the same in 2020-12, and pass in draft 7.
  */
 function forDraft7(schema: JsonSchema): JsonSchema {
   const dialect = schema["$schema"];
-  const isKnown = dialect === undefined || (typeof dialect === "string" && dialect.includes("2020-12"));
-  return isKnown ? (mapSchemas(schema, withoutTuple) as JsonSchema) : schema;
+  const isDraft2020 = dialect === undefined || (typeof dialect === "string" && dialect.includes("2020-12"));
+  return isDraft2020 ? (mapSchemas(schema, withoutTuple) as JsonSchema) : schema;
 }
 
 function withoutTuple(schema: unknown): unknown {
@@ -131,10 +130,10 @@ function withoutTuple(schema: unknown): unknown {
     return { ...rest, maxItems: typeof maxItems === "number" ? Math.min(maxItems, length) : length };
   }
   // `unevaluatedItems` would skip the items that such keywords evaluate.
-  const isAlone = !Object.keys(schema).some((keyword) => evaluating.has(keyword));
-  return isObject(items) && isAlone ? { ...rest, unevaluatedItems: items } : schema;
+  const hasNoOthers = !Object.keys(schema).some((keyword) => EVALUATING_KEYWORDS.has(keyword));
+  return isObject(items) && hasNoOthers ? { ...rest, unevaluatedItems: items } : schema;
 }
 
-const evaluating = new Set(
+const EVALUATING_KEYWORDS = new Set(
   "$ref $dynamicRef allOf anyOf oneOf not if contains dependentSchemas unevaluatedItems".split(" "),
 );

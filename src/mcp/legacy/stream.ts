@@ -7,53 +7,51 @@ import type { RequestId } from "../json-rpc.ts";
 import type { EventSink } from "../protocol.ts";
 
 export const streamBounds = fixed({
-  /** Events kept on each stream of a session for a client that lost its connection. */
+  /** Events retained on each stream of a session for a client that lost its connection. */
   streamEvents: 1_000,
   streamBytes: 256 * 1024,
-  /** How long they are kept after the stream ended or its client left. */
+  /** Retention after the stream ended or its client left. */
   replayMs: 300_000,
   /** The `retry` field of events: the delay before a client resumes a stream. */
   streamRetryMs: 1_000,
-  /** The time after which a stream counts as broken if its process is silent. */
+  /** Silence of its process after which a stream counts as broken. */
   streamLeaseMs: 3_000,
-  /** Open streams of one session. */
   streamsPerSession: 32,
-  /** Ended streams of a session that are kept for a client that returns; beyond that, the oldest is deleted. */
+  /** Ended streams of a session retained for a reconnecting client; beyond that, the oldest is deleted. */
   restingStreamsPerSession: 1_000,
 });
 
 /**
- * One SSE stream of a session: a sequence of messages that outlives the connections that show it. It owns their ids,
- * and keeps the messages that a client may have missed. It knows no session, no method and no socket.
+ * One SSE stream of a session: a sequence of messages that outlives its connections. Numbers the messages, and retains
+ * those that its client may have missed. Knows no session, no method and no socket.
  */
 export class Stream implements EventSink {
   readonly id: string;
   readonly #options: StreamOptions;
-  #kept: KeptEvent[] = [];
-  #keptBytes = 0;
-  #heldBytes = 0;
+  #retained: RetainedEvent[] = [];
+  #retainedBytes = 0;
+  #reservedBytes = 0;
   #last = 0;
   #sink: EventSink | undefined;
-  #age: NodeJS.Timeout | undefined;
+  #maxAgeTimer: NodeJS.Timeout | undefined;
   #isOpen = false;
   #ended = false;
 
-  /** With kept events, the stream is open and continues from there. */
-  constructor(id: string, options: StreamOptions, kept?: KeptEvents) {
+  /** With retained events, the stream is open and continues after them. */
+  constructor(id: string, options: StreamOptions, retained?: RetainedEvents) {
     this.id = id;
     this.#options = options;
-    if (!kept) return;
+    if (!retained) return;
     this.#isOpen = true;
-    this.#last = kept.last;
-    for (const event of kept.events) this.#keep(event);
+    this.#last = retained.last;
+    for (const event of retained.events) this.#retain(event);
   }
 
-  /** The events that a returning client can still get. */
-  get kept(): KeptEvents {
-    return { last: this.#last, isEnded: this.#ended, events: this.#kept };
+  get retained(): RetainedEvents {
+    return { last: this.#last, isEnded: this.#ended, events: this.#retained };
   }
 
-  /** True once something was shown, so that the answer has to follow here. */
+  /** True once something was sent, so that the answer has to follow here. */
   get isOpen(): boolean {
     return this.#isOpen;
   }
@@ -66,7 +64,7 @@ export class Stream implements EventSink {
     return this.#ended;
   }
 
-  /** Shows the stream on a connection, which replaces an earlier one that may be broken without our knowing. */
+  /** Sends the stream to a connection, replacing an earlier one that may be broken without our knowing. */
   attach(sink: EventSink): void {
     this.disconnect();
     this.#sink = sink;
@@ -76,28 +74,28 @@ export class Stream implements EventSink {
   resume(sink: EventSink, position: number): void {
     this.attach(sink);
     this.#begin(sink, position);
-    for (const { seq, message } of this.#kept) {
+    for (const { seq, message } of this.#retained) {
       if (seq > position) void sink.send(message, { eventId: this.#eventId(seq) });
     }
     if (this.#ended) this.disconnect();
   }
 
-  /** Releases a lost connection; the stream goes on. */
+  /** Releases a lost connection. */
   detach(sink: EventSink): void {
     if (this.#sink === sink) this.#release();
   }
 
   hasAfter(position: number): boolean {
-    return !this.#ended || this.#kept.some(({ seq }) => seq > position);
+    return !this.#ended || this.#retained.some(({ seq }) => seq > position);
   }
 
-  /** Opens the stream; false when the session has no room for one more. */
+  /** Opens the stream; false when the session has too many. */
   tryOpen(): boolean {
     if (this.#isOpen) return true;
     if (this.#ended || !this.#options.mayOpen(this)) return false;
     this.#isOpen = true;
     if (this.#sink) this.#begin(this.#sink, this.#last);
-    if (this.#isKept) this.#options.onChange(this);
+    if (this.#isResumable) this.#options.onChange(this);
     return true;
   }
 
@@ -105,19 +103,19 @@ export class Stream implements EventSink {
     this.tryOpen();
   }
 
-  /** A long text must be decoded before, or this takes a while. */
+  /** A `LongText` must be decoded first; otherwise this blocks. */
   send(text: Text, { lasting = false }: { lasting?: boolean } = {}): void | Promise<void> {
     if (this.#ended || !this.tryOpen()) return undefined;
     const message = String(text);
     this.#last += 1;
-    if (this.#isKept) {
-      this.#keep({ seq: this.#last, message, lasting });
+    if (this.#isResumable) {
+      this.#retain({ seq: this.#last, message, lasting });
       this.#options.onChange(this);
     }
     return this.#sink?.send(text, { eventId: this.#eventId(this.#last) });
   }
 
-  /** Ends the connection; the stream goes on. A client that was given an id and a delay comes back by itself. */
+  /** Ends the connection; the stream goes on. A client with an event id and a delay reconnects automatically. */
   disconnect(): void {
     const sink = this.#sink;
     this.#release();
@@ -129,30 +127,29 @@ export class Stream implements EventSink {
   }
 
   hold(bytes: number): BerthError | undefined {
-    if (this.#ended || !this.#isKept) return undefined;
-    const full = this.#options.hold(bytes);
-    if (!full) this.#heldBytes += bytes;
-    return full;
+    if (this.#ended || !this.#isResumable) return undefined;
+    const error = this.#options.reserve(bytes);
+    if (!error) this.#reservedBytes += bytes;
+    return error;
   }
 
   end(): void {
     if (this.#ended) return;
     this.#ended = true;
-    if (this.#heldBytes > 0) this.#options.letGo(this.#heldBytes);
-    if (this.#isOpen && this.#isKept) this.#options.onChange(this);
+    if (this.#reservedBytes > 0) this.#options.unreserve(this.#reservedBytes);
+    if (this.#isOpen && this.#isResumable) this.#options.onChange(this);
     this.disconnect();
     this.#options.onEnd(this);
   }
 
-  /** Forgets the kept events. */
   clear(): void {
-    this.#kept = [];
-    this.#count(-this.#keptBytes);
+    this.#retained = [];
+    this.#count(-this.#retainedBytes);
     this.#options.onClear(this);
   }
 
-  /** A transport that cannot resume streams has no returning clients. */
-  get #isKept(): boolean {
+  /** Clients of a transport without resumable streams do not return. */
+  get #isResumable(): boolean {
     return !this.#sink || this.#sink.open !== undefined;
   }
 
@@ -160,11 +157,11 @@ export class Stream implements EventSink {
     const { primes, streamConnectionMs } = this.#options;
     sink.open?.(primes ? { eventId: this.#eventId(position), retryMs: streamBounds.streamRetryMs } : undefined);
     if (primes && sink.open && streamConnectionMs > 0)
-      this.#age = setTimeout(() => this.disconnect(), streamConnectionMs).unref();
+      this.#maxAgeTimer = setTimeout(() => this.disconnect(), streamConnectionMs).unref();
   }
 
   #release(): void {
-    clearTimeout(this.#age);
+    clearTimeout(this.#maxAgeTimer);
     this.#sink = undefined;
   }
 
@@ -172,61 +169,61 @@ export class Stream implements EventSink {
     return eventId(this.id, seq);
   }
 
-  /** Drops the oldest first, except those that a client cannot do without: answers and questions. */
-  #keep(event: KeptEvent): void {
-    this.#kept.push(event);
+  /** Drops the oldest events first, except answers and questions, which clients cannot do without. */
+  #retain(event: RetainedEvent): void {
+    this.#retained.push(event);
     this.#count(event.message.length);
     const { streamEvents, streamBytes } = streamBounds;
-    while (this.#kept.length > streamEvents || this.#keptBytes > streamBytes || this.#options.isFull()) {
-      const oldest = this.#kept.findIndex(({ lasting }) => !lasting);
+    while (this.#retained.length > streamEvents || this.#retainedBytes > streamBytes || this.#options.isFull()) {
+      const oldest = this.#retained.findIndex(({ lasting }) => !lasting);
       if (oldest < 0) return;
-      this.#count(-(this.#kept.splice(oldest, 1)[0]?.message.length ?? 0));
+      this.#count(-(this.#retained.splice(oldest, 1)[0]?.message.length ?? 0));
     }
   }
 
   #count(bytes: number): void {
-    this.#keptBytes += bytes;
-    this.#options.onKept(bytes);
+    this.#retainedBytes += bytes;
+    this.#options.onRetained(bytes);
   }
 }
 
 export interface StreamOptions {
-  /** True when the revision has events without a message, and clients that come back by themselves. */
+  /** True when the revision has events without a message, and reconnection at the server's request. */
   readonly primes: boolean;
-  /** How long one connection may last before the client is told to reconnect; 0 is forever. */
+  /** Maximum lifetime of a connection before its client is told to reconnect; 0 is unlimited. */
   readonly streamConnectionMs: number;
-  /** True when the stream is open, or one more may be. */
+  /** True when the stream is open, or may be opened. */
   readonly mayOpen: (stream: Stream) => boolean;
   readonly onEnd: (stream: Stream) => void;
-  readonly onKept: (bytes: number) => void;
-  /** Called when there is something new for a returning client. */
+  readonly onRetained: (bytes: number) => void;
+  /** Called when there is something new for a reconnecting client. */
   readonly onChange: (stream: Stream) => void;
   readonly onClear: (stream: Stream) => void;
-  /** Counts bytes that wait until the stream ends; returns the reason when there is no room for them. */
-  readonly hold: (bytes: number) => BerthError | undefined;
-  readonly letGo: (bytes: number) => void;
-  /** True when all streams together keep as much as they may. */
+  /** Reserves memory for bytes that wait until the stream ends; returns an error when the limit is exceeded. */
+  readonly reserve: (bytes: number) => BerthError | undefined;
+  readonly unreserve: (bytes: number) => void;
+  /** True when all streams together retain as much as allowed. */
   readonly isFull: () => boolean;
 }
 
-export interface KeptEvents {
-  /** The number of the last event, kept or not. */
+export interface RetainedEvents {
+  /** The number of the last event, retained or not. */
   readonly last: number;
   readonly isEnded: boolean;
-  readonly events: readonly KeptEvent[];
+  readonly events: readonly RetainedEvent[];
 }
 
-interface KeptEvent {
+interface RetainedEvent {
   readonly seq: number;
   readonly message: string;
   readonly lasting: boolean;
 }
 
-/** Writes and reads the ids of streams and of their events, which `Last-Event-ID` carries. */
+/** Ids of streams and of their events, which `Last-Event-ID` carries. */
 
 const IDS_CHARACTERS_MAX = 512;
 
-/** The id of a stream states what it was for, so that it can be answered when no process remembers it. */
+/** The id states what the stream is for, so that it can be answered when no process knows it. */
 export function streamId(requests: readonly RequestId[] | undefined): string {
   const random = randomBytes(9).toString("base64url");
   if (!requests) return `listen.${random}`;
@@ -250,7 +247,7 @@ export function eventId(streamId: string, seq: number): string {
   return `${streamId}.${seq}`;
 }
 
-/** Reads a `Last-Event-ID`; undefined when no stream gave it. */
+/** Parses a `Last-Event-ID`; undefined for an id that no stream issues. */
 export function readEventId(text: string): EventPosition | undefined {
   const match = /^(listen\.[\w-]{12}|post\.[\w-]{12}\.([\w-]*))\.(\d{1,15})$/.exec(text);
   if (!match?.[1]) return undefined;

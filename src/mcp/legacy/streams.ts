@@ -9,23 +9,21 @@ import type { Session } from "./session.ts";
 import type { StoredStream, StreamStore } from "./stream-store.ts";
 import { isToListen, streamBounds, streamId, Stream, type StreamOptions } from "./stream.ts";
 
-/** Revisions with events without a message, and with reconnecting on the server's word (SEP-1699). */
+/** Revisions with events without a message, and with reconnection at the server's request (SEP-1699). */
 const PRIMING: ReadonlySet<string> = new Set(["2025-11-25"]);
 
-/** The memory that a stream takes besides its messages. */
+/** Memory of a stream in addition to its messages. */
 export const STREAM_BYTES = 2 * 1024;
 
-/** All streams of this process: how many each session has, and how much they keep for returning clients. */
+/** All streams of this process: how many each session has, and how much they retain for reconnecting clients. */
 export class Streams {
   readonly #limits: SessionStreamLimits;
   readonly #store: StreamStore;
-  /**
-   * Streams without a connection, by tenant, with the time at which they are forgotten; the first to go comes first.
-   */
-  readonly #resting = new Map<string, Map<Stream, { session: Session; until: number }>>();
-  readonly #kept = new TenantCounts();
-  /** Bytes that cannot be dropped: they wait for answers on open streams. Some are kept as well. */
-  readonly #held = new TenantCounts();
+  /** Streams without a connection, by tenant, with the time at which they are dropped, earliest first. */
+  readonly #idle = new Map<string, Map<Stream, { session: Session; until: number }>>();
+  readonly #retained = new TenantCounts();
+  /** Bytes that cannot be dropped, since they wait for answers on open streams. Some are also retained. */
+  readonly #reserved = new TenantCounts();
 
   constructor(store: StreamStore, limits: SessionStreamLimits) {
     this.#store = store;
@@ -34,33 +32,33 @@ export class Streams {
 
   /** A POST's stream opens with its first message; a stream to listen to is opened by its caller. */
   create(session: Session, requests: readonly RequestId[] | undefined): Stream {
-    return new Stream(streamId(requests), this.#optionsOf(session));
+    return new Stream(streamId(requests), this.#createOptions(session));
   }
 
-  /** For requests on a transport that cannot resume streams: waiting bytes count all the same, until `letGo`. */
-  holding({ tenant }: Session, sink: EventSink): { readonly events: EventSink; readonly letGo: () => void } {
-    let held = 0;
+  /** For requests on a transport without resumable streams: waiting bytes count as well, until `unreserve`. */
+  reserving({ tenant }: Session, sink: EventSink): { readonly events: EventSink; readonly unreserve: () => void } {
+    let reserved = 0;
     return {
       events: {
         send: (message, details) => sink.send(message, details),
         hold: (bytes) => {
-          const full = this.#hold(tenant, bytes);
-          if (!full) held += bytes;
-          return full;
+          const error = this.#reserve(tenant, bytes);
+          if (!error) reserved += bytes;
+          return error;
         },
       },
-      letGo: () => this.#held.add(tenant, -held),
+      unreserve: () => this.#reserved.add(tenant, -reserved),
     };
   }
 
   /**
-   * Continues a listening stream of another process. `position` is the last event that its client has seen, which the
-   * store need not have. Throws `too_many_streams`.
+   * Continues a listening stream of another process. `position` is the last event that its client has received, which
+   * may be missing from the store. Throws `too_many_streams`.
    */
   adopt(session: Session, position: { stream: string; seq: number }, stored: StoredStream): Stream {
-    const options = this.#optionsOf(session);
-    const last = Math.max(stored.kept.last, position.seq);
-    const stream = new Stream(position.stream, options, { ...stored.kept, last });
+    const options = this.#createOptions(session);
+    const last = Math.max(stored.retained.last, position.seq);
+    const stream = new Stream(position.stream, options, { ...stored.retained, last });
     if (options.mayOpen(stream)) {
       this.#store.adopt(stream, stored);
       this.#store.change(stream, session);
@@ -70,119 +68,119 @@ export class Streams {
     throw new BerthError("too_many_streams", `a session has at most ${streamBounds.streamsPerSession}`);
   }
 
-  #optionsOf(session: Session): StreamOptions {
+  #createOptions(session: Session): StreamOptions {
     return {
       primes: primes(session),
       streamConnectionMs: this.#limits.streamConnectionMs,
       mayOpen: (stream) => {
         if (session.stream(stream.id)) return true;
-        if (session.openStreams >= streamBounds.streamsPerSession && !this.#dropLeft(session)) return false;
+        if (session.openStreams >= streamBounds.streamsPerSession && !this.#dropAbandoned(session)) return false;
         session.addStream(stream);
         return true;
       },
       onEnd: (stream) => {
         session.streamEnded(stream);
-        this.#rest(stream, session);
+        this.#markIdle(stream, session);
         const beyond = session.endedBeyond(streamBounds.restingStreamsPerSession);
-        if (beyond) this.#forget(beyond, session);
-        this.#makeRoom(session.tenant);
+        if (beyond) this.#drop(beyond, session);
+        this.#enforceLimits(session.tenant);
       },
-      onKept: (bytes) => {
-        this.#kept.add(session.tenant, bytes);
-        if (bytes > 0) this.#makeRoom(session.tenant);
+      onRetained: (bytes) => {
+        this.#retained.add(session.tenant, bytes);
+        if (bytes > 0) this.#enforceLimits(session.tenant);
       },
-      hold: (bytes) => this.#hold(session.tenant, bytes),
-      letGo: (bytes) => this.#held.add(session.tenant, -bytes),
+      reserve: (bytes) => this.#reserve(session.tenant, bytes),
+      unreserve: (bytes) => this.#reserved.add(session.tenant, -bytes),
       onChange: (stream) => this.#store.change(stream, session),
       onClear: (stream) => {
-        this.#wake(stream, session);
+        this.#unmarkIdle(stream, session);
         this.#store.remove(stream, session);
       },
-      isFull: () => this.#whoLoses(session.tenant) !== undefined,
+      isFull: () => this.#overLimitTenant(session.tenant) !== undefined,
     };
   }
 
-  /** A client that reconnects without its position has left its old stream for good. */
-  #dropLeft(session: Session): boolean {
-    const left = session.listeners.find((stream) => !stream.isAttached);
-    if (left) this.#forget(left, session);
-    return left !== undefined;
+  /** A client that reconnects without its position has abandoned its old stream. */
+  #dropAbandoned(session: Session): boolean {
+    const abandoned = session.listeners.find((stream) => !stream.isAttached);
+    if (abandoned) this.#drop(abandoned, session);
+    return abandoned !== undefined;
   }
 
-  /** Forgets streams that no client came back for, taking turns with the calls of others. */
-  async tend(sessions: Iterable<Session>): Promise<void> {
-    const takeTurns = turnTaker();
+  /** Drops streams that no client returned to, and tracks idle ones. */
+  async maintain(sessions: Iterable<Session>): Promise<void> {
+    const maybeYield = turnTaker();
     for (const session of sessions) {
-      await takeTurns();
+      await maybeYield();
       for (const stream of session.listeners) {
-        if (stream.isAttached) this.#wake(stream, session);
-        else this.#rest(stream, session);
+        if (stream.isAttached) this.#unmarkIdle(stream, session);
+        else this.#markIdle(stream, session);
       }
     }
-    for (const tenant of this.#resting.keys()) {
-      for (let due = this.#firstOf(tenant); due && due.until <= performance.now(); due = this.#firstOf(tenant)) {
-        this.#forget(due.stream, due.session);
-        await takeTurns();
+    for (const tenant of this.#idle.keys()) {
+      for (let due = this.#firstIdle(tenant); due && due.until <= performance.now(); due = this.#firstIdle(tenant)) {
+        this.#drop(due.stream, due.session);
+        await maybeYield();
       }
     }
   }
 
-  /** Runs after a tenant has kept more: drops the longest-waiting stream first. */
-  #makeRoom(tenant: string): void {
-    for (let loser = this.#whoLoses(tenant); loser !== undefined; loser = this.#whoLoses(tenant)) {
-      const first = this.#firstOf(loser);
+  /** Runs after a tenant's retained bytes have grown: drops the longest-idle stream first. */
+  #enforceLimits(tenant: string): void {
+    for (let over = this.#overLimitTenant(tenant); over !== undefined; over = this.#overLimitTenant(tenant)) {
+      const first = this.#firstIdle(over);
       if (!first) return;
-      this.#forget(first.stream, first.session);
+      this.#drop(first.stream, first.session);
     }
   }
 
-  #firstOf(tenant: string): { stream: Stream; session: Session; until: number } | undefined {
-    for (const [stream, rest] of this.#resting.get(tenant) ?? []) return { stream, ...rest };
+  #firstIdle(tenant: string): { stream: Stream; session: Session; until: number } | undefined {
+    for (const [stream, rest] of this.#idle.get(tenant) ?? []) return { stream, ...rest };
     return undefined;
   }
 
-  /** A tenant that keeps more than its share; or the one that keeps most, if the total is too much. */
-  #whoLoses(tenant: string): string | undefined {
-    if (this.#kept.of(tenant) > this.#limits.replayBytesPerTenant) return tenant;
-    if (this.#kept.all <= this.#limits.replayBytes) return undefined;
-    let [loser, most]: [string | undefined, number] = [undefined, 0];
-    for (const [each, kept] of this.#kept.tenants) {
-      const bytes = kept - this.#held.of(each);
-      if (bytes > most) [loser, most] = [each, bytes];
+  /** A tenant above its limit; or the tenant that retains most, if the total is above the limit. */
+  #overLimitTenant(tenant: string): string | undefined {
+    if (this.#retained.of(tenant) > this.#limits.replayBytesPerTenant) return tenant;
+    if (this.#retained.all <= this.#limits.replayBytes) return undefined;
+    let [largest, most]: [string | undefined, number] = [undefined, 0];
+    for (const [each, retained] of this.#retained.tenants) {
+      const bytes = retained - this.#reserved.of(each);
+      if (bytes > most) [largest, most] = [each, bytes];
     }
-    return loser;
+    return largest;
   }
 
-  /** Holds at most half of what streams may keep, so that there is room for answers. */
-  #hold(tenant: string, bytes: number): BerthError | undefined {
+  /** Reserves at most half of what streams may retain, so that answers still fit. */
+  #reserve(tenant: string, bytes: number): BerthError | undefined {
     const { replayBytes, replayBytesPerTenant } = this.#limits;
-    const own = this.#held.of(tenant) + bytes > replayBytesPerTenant / 2;
-    if (own || this.#held.all + bytes > replayBytes / 2) {
-      const most = own
-        ? `the questions of a tenant may have ${replayBytesPerTenant / 2} bytes together`
-        : `all questions may have ${replayBytes / 2} bytes together`;
+    const exceedsOwn = this.#reserved.of(tenant) + bytes > replayBytesPerTenant / 2;
+    if (exceedsOwn || this.#reserved.all + bytes > replayBytes / 2) {
+      const most = exceedsOwn
+        ? `the pending questions of a tenant may have ${replayBytesPerTenant / 2} bytes in total`
+        : `all pending questions may have ${replayBytes / 2} bytes in total`;
       return new BerthError("too_many_questions", `${most}; try again once earlier ones are answered`);
     }
-    this.#held.add(tenant, bytes);
+    this.#reserved.add(tenant, bytes);
     return undefined;
   }
 
-  #rest(stream: Stream, session: Session): void {
+  #markIdle(stream: Stream, session: Session): void {
     const { tenant } = session;
-    const resting = this.#resting.get(tenant) ?? new Map<Stream, { session: Session; until: number }>();
-    if (!session.stream(stream.id) || resting.has(stream)) return;
-    this.#resting.set(tenant, resting.set(stream, { session, until: performance.now() + streamBounds.replayMs }));
-    this.#kept.add(tenant, STREAM_BYTES);
+    const idle = this.#idle.get(tenant) ?? new Map<Stream, { session: Session; until: number }>();
+    if (!session.stream(stream.id) || idle.has(stream)) return;
+    this.#idle.set(tenant, idle.set(stream, { session, until: performance.now() + streamBounds.replayMs }));
+    this.#retained.add(tenant, STREAM_BYTES);
   }
 
-  #wake(stream: Stream, { tenant }: Session): void {
-    const resting = this.#resting.get(tenant);
-    if (!resting?.delete(stream)) return;
-    this.#kept.add(tenant, -STREAM_BYTES);
-    if (resting.size === 0) this.#resting.delete(tenant);
+  #unmarkIdle(stream: Stream, { tenant }: Session): void {
+    const idle = this.#idle.get(tenant);
+    if (!idle?.delete(stream)) return;
+    this.#retained.add(tenant, -STREAM_BYTES);
+    if (idle.size === 0) this.#idle.delete(tenant);
   }
 
-  #forget(stream: Stream, session: Session): void {
+  #drop(stream: Stream, session: Session): void {
     session.dropStream(stream);
     stream.end();
     stream.clear();
@@ -190,8 +188,8 @@ export class Streams {
   }
 }
 
-export function primes({ facts }: Session): boolean {
-  return PRIMING.has(facts.version);
+export function primes({ claims }: Session): boolean {
+  return PRIMING.has(claims.version);
 }
 
 /** The request ids in a POST's body. */

@@ -11,9 +11,8 @@ import type { Client, ClientLogs, EventSink, MethodCall, Post, ServerPlace } fro
 import { isLegacy } from "../revisions.ts";
 
 /**
- * Calls of guest code, as both eras make them: what a request names, the options that a function is called with, and
- * the progress and log lines that its client gets meanwhile. How a result is written, and how a question reaches the
- * client, is up to each era.
+ * Calls of guest code, for both eras: what a request names, the options of a function call, and the progress and log
+ * lines that its client receives in the meantime. Each era writes results and asks questions in its own way.
  */
 
 /** A request whose client is known. `signal` is the request's own unless a session can cancel it, too. */
@@ -42,7 +41,6 @@ export function requestedTool({ catalog, params }: MethodCall): { tool: Tool; ar
   return { tool, args: args as JsonObject | JsonText };
 }
 
-/** The prompt that `prompts/get` names, and its arguments. */
 export function requestedPrompt({ catalog, params }: MethodCall): { prompt: Prompt; args: JsonObject } {
   const { name, arguments: args = {} } = params;
   if (typeof name !== "string") throw new BerthError("invalid_params", '"name" must be a string');
@@ -54,13 +52,13 @@ export function requestedPrompt({ catalog, params }: MethodCall): { prompt: Prom
 
 /** The resource that `resources/read` names. 2026-07-28 requires -32602 for an unknown URI, with the URI in `data`. */
 export async function requestedResource(call: MethodCall): Promise<Resource> {
-  const uri = uriOf(call);
+  const uri = requestedUri(call);
   const resource = await call.catalog.resource(uri);
   if (!resource) throw new BerthError("resource_not_found", uri, { data: { uri } });
   return resource;
 }
 
-export function uriOf({ params: { uri } }: Pick<MethodCall, "params">): string {
+export function requestedUri({ params: { uri } }: Pick<MethodCall, "params">): string {
   if (typeof uri !== "string") throw new BerthError("invalid_params", '"uri" must be a string');
   return uri;
 }
@@ -74,15 +72,15 @@ export async function completion({ catalog, params, principal, signal }: MethodC
   if (!isObject(argument) || typeof argument["name"] !== "string" || typeof argument["value"] !== "string") {
     throw new BerthError("invalid_params", '"argument" needs a name and a value, both strings');
   }
-  const completer = catalog.completer(referenceOf(ref, catalog), argument["name"]);
+  const completer = catalog.completer(resolveReference(ref, catalog), argument["name"]);
   if (!completer) return { completion: NO_COMPLETION };
-  const given = isObject(context) && isObject(context["arguments"]) ? context["arguments"] : {};
-  return { completion: await completer.complete(argument["value"], given as JsonObject, { principal, signal }) };
+  const resolved = isObject(context) && isObject(context["arguments"]) ? context["arguments"] : {};
+  return { completion: await completer.complete(argument["value"], resolved as JsonObject, { principal, signal }) };
 }
 
 const NO_COMPLETION: Completion = { values: [], total: 0, hasMore: false };
 
-function referenceOf(ref: unknown, { contract }: MethodCall["catalog"]): string {
+function resolveReference(ref: unknown, { contract }: MethodCall["catalog"]): string {
   if (isObject(ref) && ref["type"] === "ref/prompt") {
     const prompt = contract.prompts.find(({ name }) => name === ref["name"]);
     if (prompt) return prompt.name;
@@ -108,21 +106,21 @@ export function callOptions(call: MethodCall): CallOptions {
     client: { capabilities: client.capabilities },
     isLegacy: isLegacy(client.version),
     context: callerContextOf(params["_meta"]),
-    meta: passedMeta(params["_meta"]),
+    meta: forwardedMeta(params["_meta"]),
   };
 }
 
-/** The members of a request's `_meta` that an upstream gets; Berth writes the others itself. */
-function passedMeta(meta: unknown): JsonObject | undefined {
+/** Members of a request's `_meta` that are passed to an upstream; Berth writes the others itself. */
+function forwardedMeta(meta: unknown): JsonObject | undefined {
   if (!isObject(meta)) return undefined;
-  const passed = withoutReserved(meta as JsonObject, CONTEXT_KEYS);
-  for (const _key in passed) return passed;
+  const forwarded = withoutReserved(meta as JsonObject, CONTEXT_KEYS);
+  for (const _key in forwarded) return forwarded;
   return undefined;
 }
 
 const CONTEXT_KEYS: ReadonlySet<string> = new Set([TOOL_KEY, CONTEXT_KEY]);
 
-/** Sends progress to clients that asked for it by a token; it always rises (`basic/patterns/progress`). */
+/** Sends progress to clients that asked for it by a token; its value always rises (`basic/patterns/progress`). */
 export function progressReporter(
   params: MethodCall["params"],
   events: EventSink,
@@ -134,15 +132,15 @@ export function progressReporter(
   }
   let last = Number.NEGATIVE_INFINITY;
   return (event) => {
-    const progress = progressOf(event, last);
-    if (progress.progress <= last) return;
-    last = progress.progress;
-    return events.send(notificationText("notifications/progress", { progressToken: token, ...progress }));
+    const next = toProgress(event, last);
+    if (next.progress <= last) return;
+    last = next.progress;
+    return events.send(notificationText("notifications/progress", { progressToken: token, ...next }));
   };
 }
 
-/** An event has its own number (`{progress, total, message}`), or is one more step with a message. */
-function progressOf(event: Json, last: number): JsonObject & { progress: number } {
+/** An event has its own number (`{progress, total, message}`), or counts as one more step with a message. */
+function toProgress(event: Json, last: number): JsonObject & { progress: number } {
   const next = Math.max(last, 0) + 1;
   if (typeof event === "string") return { progress: next, message: event };
   if (!isObject(event) || typeof event["progress"] !== "number") {
@@ -156,7 +154,7 @@ function progressOf(event: Json, last: number): JsonObject & { progress: number 
   };
 }
 
-/** Log lines of guest code, for a client that asked for them, from the level that it asked for. */
+/** Sends log lines of guest code to a client that asked for them, from the level that it asked for. */
 export function logReporter(call: Pick<MethodCall, "client" | "events" | "logs">): LogListener | undefined {
   const { logLevel } = call.client;
   if (logLevel === undefined) return undefined;
@@ -171,8 +169,8 @@ export function logReporter(call: Pick<MethodCall, "client" | "events" | "logs">
 const WAITING_LOG_BYTES = 256 * 1024;
 
 /**
- * Does not wait until a line is taken: a stalled client would hold up the guest, and with it the calls of others. While
- * a client is too far behind, lines are dropped; the next line that it gets follows one that says so.
+ * Never waits for the client: a stalled one would block the guest, and with it other calls. While the client is too
+ * slow, lines are dropped; the next line that it receives follows one that reports this.
  */
 export function relayLog(
   { events, logs }: Pick<MethodCall, "events" | "logs">,
@@ -180,23 +178,23 @@ export function relayLog(
 ): LogListener | undefined {
   if (!events) return undefined;
   let waiting = 0;
-  let untold = 0;
+  let dropped = 0;
   const send = (line: GuestLog): void => {
     const text = write(line);
-    const taken = events.send(text);
-    if (!taken) return;
+    const delivered = events.send(text);
+    if (!delivered) return;
     waiting += text.length;
-    void taken.then(() => (waiting -= text.length));
+    void delivered.then(() => (waiting -= text.length));
   };
   return (line) => {
     if (waiting > WAITING_LOG_BYTES) {
-      untold += 1;
+      dropped += 1;
       logs.dropped += 1;
       return;
     }
-    if (untold > 0)
-      send({ level: "warning", message: `${untold} log lines were dropped because they were not read in time` });
-    untold = 0;
+    if (dropped > 0)
+      send({ level: "warning", message: `${dropped} log lines were dropped because they were not read in time` });
+    dropped = 0;
     send(line);
   };
 }

@@ -19,11 +19,11 @@ export const pageBounds = fixed({
 const CURSOR_UNITS_MAX = 64;
 /** Keyed by the index of their first item. */
 interface Pages {
-  readonly written: Map<string, { readonly page: string; readonly kept: Kept }>;
-  readonly making: Map<string, Promise<string>>;
+  readonly cached: Map<string, { readonly page: string; readonly kept: Kept }>;
+  readonly pending: Map<string, Promise<string>>;
 }
 
-/** One way to write lists. All revisions that write them in the same way share their pages, by its name. */
+/** A representation of lists. Revisions with the same one share cached pages, by its name. */
 export interface ListForm {
   readonly name: string;
   listItem(list: ContractList, item: object): object;
@@ -32,8 +32,8 @@ export interface ListForm {
 }
 
 /**
- * The result of `tools/list` and its like: a page is written once per release, and then served as existing bytes while
- * there is room for it. It is the whole list unless that exceeds the limits: many clients never ask for a second page.
+ * Returns the result of `tools/list` and the like. A page is serialized once per release, and served from memory while
+ * capacity permits. It is the whole list unless that exceeds the limits: many clients never ask for a second page.
  */
 export function listPage(
   list: ContractList,
@@ -41,21 +41,21 @@ export function listPage(
   form: ListForm,
 ): string | Promise<string> {
   const cursor = params["cursor"];
-  const isForModels = list === "tools" && catalog.servers !== undefined && !showsApps(client?.capabilities ?? {});
-  const start = cursor === undefined ? 0 : startOf(cursor, list, itemsOf(list, catalog).length);
-  const pages = pagesOf(catalog.memo, isForModels ? `${form.name}:models` : form.name, list);
-  const found = pages.written.get(String(start));
-  if (!found) return makePage(pages, start, { list, catalog, form, isForModels });
-  found.kept.used = true;
-  return found.page;
+  const isForModels = list === "tools" && catalog.servers !== undefined && !supportsApps(client?.capabilities ?? {});
+  const start = cursor === undefined ? 0 : startOf(cursor, list, listItems(list, catalog).length);
+  const pages = cachedPages(catalog.memo, isForModels ? `${form.name}:models` : form.name, list);
+  const page = pages.cached.get(String(start));
+  if (!page) return createPage(pages, start, { list, catalog, form, isForModels });
+  page.kept.used = true;
+  return page.page;
 }
 
-/** A client without apps would offer the tools of apps to its model. */
-function showsApps({ extensions }: JsonObject): boolean {
+/** A client without support for apps would offer the tools of apps to its model. */
+function supportsApps({ extensions }: JsonObject): boolean {
   return isObject(extensions) && isObject(extensions[EXTENSION_UI]);
 }
 
-function itemsOf(list: ContractList, { contract }: Catalog): readonly object[] {
+function listItems(list: ContractList, { contract }: Catalog): readonly object[] {
   return contract[list] ?? [];
 }
 
@@ -63,36 +63,36 @@ interface PageSource {
   readonly list: ContractList;
   readonly catalog: Catalog;
   readonly form: ListForm;
-  /** Leaves out tools for apps alone. Places in the list stay what they are. */
+  /** Omits tools that are for apps only. Positions in the list stay the same. */
   readonly isForModels: boolean;
 }
 
 /** Concurrent requests for the same page wait for this one. */
-function makePage({ written, making }: Pages, start: number, source: PageSource): Promise<string> {
+function createPage({ cached, pending }: Pages, start: number, source: PageSource): Promise<string> {
   const key = String(start);
-  const underWay = making.get(key);
-  if (underWay) return underWay;
-  const made = writePage(start, source)
+  const inProgress = pending.get(key);
+  if (inProgress) return inProgress;
+  const created = writePage(start, source)
     .then((page) => {
-      written.set(key, { page, kept: viewRoom.keep(written, key, UNIT_BYTES * page.length) });
+      cached.set(key, { page, kept: viewRoom.keep(cached, key, UNIT_BYTES * page.length) });
       return page;
     })
-    .finally(() => making.delete(key));
-  making.set(key, made);
-  return made;
+    .finally(() => pending.delete(key));
+  pending.set(key, created);
+  return created;
 }
 
-/** The size of a character in a text that is not all Latin-1. */
+/** The size of a character in a string that is not all Latin-1. */
 const UNIT_BYTES = 2;
 
 async function writePage(start: number, { list, catalog, form, isForModels }: PageSource): Promise<string> {
-  const items = itemsOf(list, catalog);
+  const items = listItems(list, catalog);
   const texts: string[] = [];
   let skipped = 0;
-  const turn = turnTaker();
+  const maybeYield = turnTaker();
   let bytes = 0;
   for (let at = start; at < items.length; at++) {
-    const pause = turn();
+    const pause = maybeYield();
     if (pause) await pause;
     if (isForModels && !callersOf(items[at] as ToolContract).model) {
       skipped++;
@@ -101,21 +101,21 @@ async function writePage(start: number, { list, catalog, form, isForModels }: Pa
     const item = list === "tools" ? listedTool(items[at] as ToolContract, catalog) : items[at]!;
     const text = JSON.stringify(form.listItem(list, item));
     bytes += Buffer.byteLength(text) + 1;
-    // A page without an item would lead to itself.
+    // An empty page would lead to itself.
     if (bytes > pageBounds.listPageBytes && texts.length > 0) break;
     texts.push(text);
   }
   const end = start + texts.length + skipped;
-  const rest = form.listPage(catalog, end < items.length ? { nextCursor: cursorOf(list, end) } : {});
+  const rest = form.listPage(catalog, end < items.length ? { nextCursor: toCursor(list, end) } : {});
   return `{"${list}":[${texts.join(",")}]${rest === "{}" ? "" : ","}${rest.slice(1)}`;
 }
 
 /**
- * Adds the identity of a tool, so that a client can tell another behaviour behind the same contract, and the same tool
- * under another name.
+ * Adds the identity of a tool, so that a client can recognize changed behavior behind the same contract, and the same
+ * tool under another name.
  */
-export function listedTool(own: ToolContract, catalog: Catalog): object {
-  const tool = own.execution ? withoutTaskSupport(own) : own;
+export function listedTool(declared: ToolContract, catalog: Catalog): object {
+  const tool = declared.execution ? withoutTaskSupport(declared) : declared;
   const identity = catalog.identity(tool.name);
   if (!identity) return tool;
   const { contract, implementation } = identity;
@@ -123,26 +123,26 @@ export function listedTool(own: ToolContract, catalog: Catalog): object {
 }
 
 /**
- * An upstream of 2025-11-25 says with `execution.taskSupport` how its own client calls the tool. Berth does that in its
- * clients' place: to them each call is a plain one (they refuse a tool that requires a task), and modern ones are not asked.
+ * `execution.taskSupport` of a 2025-11-25 upstream tells its client, which is Berth, how to call the tool. For Berth's
+ * clients each call is a plain one: legacy ones refuse a tool that requires a task, and modern ones are not asked.
  */
 function withoutTaskSupport({ execution, ...tool }: ToolContract): ToolContract {
   const { taskSupport: _taskSupport, ...others } = execution!;
   return Object.keys(others).length > 0 ? { ...tool, execution: others } : tool;
 }
 
-function pagesOf(memo: Map<string, unknown>, form: string, list: ContractList): Pages {
+function cachedPages(memo: Map<string, unknown>, form: string, list: ContractList): Pages {
   const key = `list:${form}:${list}`;
   let pages = memo.get(key) as Pages | undefined;
-  if (!pages) memo.set(key, (pages = { written: new Map(), making: new Map() }));
+  if (!pages) memo.set(key, (pages = { cached: new Map(), pending: new Map() }));
   return pages;
 }
 
-export function cursorOf(list: string, start: number): string {
+export function toCursor(list: string, start: number): string {
   return Buffer.from(`${list}:${start}`).toString("base64url");
 }
 
-/** The list may have changed since it gave the cursor, so any place in it will do. */
+/** The list may have changed since the cursor was issued, so any position in it is valid. */
 export function startOf(cursor: unknown, list: string, count: number): number {
   const isShort = typeof cursor === "string" && cursor.length <= CURSOR_UNITS_MAX;
   const text = isShort ? Buffer.from(cursor, "base64url").toString() : "";

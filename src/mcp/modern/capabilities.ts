@@ -6,22 +6,22 @@ import type { MethodCall } from "../protocol.ts";
 
 type Capability = "tools" | "resources" | "prompts" | "completions";
 
-/** The capabilities for `server/discover`: what the server offers, and nothing else. */
-export function capabilitiesOf(catalog: Catalog): JsonObject {
-  const changes = !catalog.pinned;
-  const listed: JsonObject = changes ? { listChanged: true } : {};
+/** The capabilities for `server/discover`: only what the server offers. */
+export function serverCapabilities(catalog: Catalog): JsonObject {
+  const canChange = !catalog.pinned;
+  const listed: JsonObject = canChange ? { listChanged: true } : {};
   return {
     ...(offers(catalog, "tools") && { tools: listed }),
-    ...(offers(catalog, "resources") && { resources: { ...(changes && { subscribe: true }), ...listed } }),
+    ...(offers(catalog, "resources") && { resources: { ...(canChange && { subscribe: true }), ...listed } }),
     ...(offers(catalog, "prompts") && { prompts: listed }),
     ...(offers(catalog, "completions") && { completions: {} }),
-    ...extensionsOf(catalog),
-    // Any function may log; its contract does not show it.
+    ...declaredExtensions(catalog),
+    // Any function may log, although its contract does not say so.
     logging: {},
   };
 }
 
-/** Throws `method_not_found` when a server has nothing of this kind: then its methods do not exist for clients. */
+/** Throws `method_not_found` when a server has nothing of this kind: its methods do not exist for clients. */
 export function checkOffered(
   { catalog, method }: Pick<MethodCall, "catalog" | "method">,
   capability: Capability,
@@ -31,7 +31,7 @@ export function checkOffered(
 
 function offers(catalog: Catalog, capability: Capability): boolean {
   const { tools, resources, resourceTemplates, prompts, skills = [] } = catalog.contract;
-  // At the address of all servers, an upstream may bring the first one of its kind as soon as it has started.
+  // At the address of all servers, an upstream may add the first item of a kind when it starts.
   if (catalog.servers !== undefined && capability !== "completions") return true;
   switch (capability) {
     case "tools":
@@ -49,28 +49,28 @@ function offers(catalog: Catalog, capability: Capability): boolean {
   }
 }
 
-function extensionsOf(catalog: Catalog): { readonly extensions?: JsonObject } {
+function declaredExtensions(catalog: Catalog): { readonly extensions?: JsonObject } {
   const hasTasks = catalog.contract.tools.some(({ name }) => catalog.tool(name)?.task !== undefined);
   const extensions = { ...catalog.contract.extensions, ...(hasTasks && { [EXTENSION_TASKS]: {} }) };
   return Object.keys(extensions).length > 0 ? { extensions } : {};
 }
 
 function completes(catalog: Catalog): boolean {
-  const known = catalog.memo.get("modern:completes") as boolean | undefined;
-  if (known !== undefined) return known;
+  const cached = catalog.memo.get("modern:completes") as boolean | undefined;
+  if (cached !== undefined) return cached;
   const { resourceTemplates, prompts } = catalog.contract;
-  const found =
+  const result =
     prompts.some(({ name, arguments: args = [] }) => args.some((each) => catalog.completer(name, each.name))) ||
     resourceTemplates.some(({ uriTemplate }) =>
-      variablesOf(uriTemplate).some((variable) => catalog.completer(uriTemplate, variable)),
+      templateVariables(uriTemplate).some((variable) => catalog.completer(uriTemplate, variable)),
     );
-  catalog.memo.set("modern:completes", found);
-  return found;
+  catalog.memo.set("modern:completes", result);
+  return result;
 }
 
 /** The names in an RFC 6570 template: `{+path,query*}` has `path` and `query`. */
-function variablesOf(uriTemplate: string): string[] {
-  // An upstream may write anything: a part that was scanned for its end is never scanned again.
+function templateVariables(uriTemplate: string): string[] {
+  // An upstream may write anything, so this must be linear: scanned parts are never scanned again.
   return [...uriTemplate.matchAll(/\{[+#./;?&]?([^{}]*)\}/g)].flatMap(([, names = ""]) =>
     names.split(",").map((name) => name.replace(/(\*|:\d+)$/, "")),
   );

@@ -14,12 +14,11 @@ import {
   SUPPORTED_VERSIONS,
 } from "../revisions.ts";
 
-/** Reads the values that go into headers from long arguments. */
 type ScalarReader = Pick<Checks, "scalarsIn">;
 
 /**
- * Checks the mandatory parts of a modern request, in the order in which a client can fix them, and returns its client:
- * synchronously, except for long arguments with values that go into headers.
+ * Checks the mandatory parts of a modern request in the order in which a client can fix them, and returns its client.
+ * Synchronous unless long arguments have values that go into headers.
  */
 export function checkRequest(
   request: Request,
@@ -41,15 +40,15 @@ export function checkRequest(
   if (!isObject(capabilities)) {
     throw new BerthError("invalid_params", `"_meta" needs "${META_CLIENT_CAPABILITIES}", an object`);
   }
-  const logLevel = logLevelOf(meta[META_LOG_LEVEL]);
+  const logLevel = parseLogLevel(meta[META_LOG_LEVEL]);
   const client = { version, capabilities: capabilities as JsonObject, ...(logLevel && { logLevel }) };
   if (request.method !== "tools/call" || headerless) return client;
   return checkMarkedArguments(request, headers, place, checks)?.then(() => client) ?? client;
 }
 
-const marksOf = new WeakMap<Tool, HeaderMark[]>();
+const cachedMarks = new WeakMap<Tool, HeaderMark[]>();
 
-/** A tool may mark arguments that the client must repeat as headers; the marks of a release are looked up once. */
+/** A tool may mark arguments that the client must repeat as headers; the marks of a release are computed once. */
 function checkMarkedArguments(
   request: Request,
   headers: Post["headers"],
@@ -59,10 +58,10 @@ function checkMarkedArguments(
   const { name, arguments: args } = request.params;
   const tool = typeof name === "string" ? catalog.tool(name) : undefined;
   if (!tool) return undefined;
-  let known = marksOf.get(tool);
-  if (!known) marksOf.set(tool, (known = headerMarks(tool.contract.inputSchema)));
-  if (known.length === 0) return undefined;
-  const marks = known;
+  let cached = cachedMarks.get(tool);
+  if (!cached) cachedMarks.set(tool, (cached = headerMarks(tool.contract.inputSchema)));
+  if (cached.length === 0) return undefined;
+  const marks = cached;
   const paths = marks.map(({ path }) => path);
   if (args instanceof JsonText) {
     return checks!.scalarsIn(tenant, args, paths).then((values) => checkParameterHeaders(headers, marks, values));
@@ -71,7 +70,7 @@ function checkMarkedArguments(
   return undefined;
 }
 
-function logLevelOf(level: unknown): LogLevel | undefined {
+function parseLogLevel(level: unknown): LogLevel | undefined {
   if (level === undefined) return undefined;
   if (isLogLevel(level)) return level;
   throw new BerthError("invalid_params", `"${META_LOG_LEVEL}" must be one of ${LOG_LEVELS.join(", ")}`);
@@ -83,7 +82,7 @@ function checkStandardHeaders(headers: Post["headers"], request: Request): void 
   require(headers, "mcp-protocol-version", meta[META_PROTOCOL_VERSION]);
   require(headers, "mcp-method", request.method);
   const member = NAMED_BY.get(request.method);
-  // A body without the member is an error for the method itself to report.
+  // The method itself reports a body without this member.
   if (member && typeof request.params[member] === "string")
     require(headers, "mcp-name", request.params[member], decode);
 }
@@ -117,7 +116,7 @@ function require(
   }
 }
 
-/** The most of a body's value that an error quotes: no header is longer. */
+/** Limits the body's value in an error: no header is longer. */
 const SHOWN_UNITS_MAX = 16 * 1024;
 
 /** Decodes values outside visible ASCII, which are sent as `=?base64?…?=`. */

@@ -6,12 +6,12 @@ import { turnTaker } from "../../lib/event-loop.ts";
 import { isObject, type JsonObject } from "../../lib/json.ts";
 import type { EventSink, MethodCall } from "../protocol.ts";
 import { META_SERVER_INFO, META_SUBSCRIPTION_ID } from "../revisions.ts";
-import { capabilitiesOf } from "./capabilities.ts";
-import { notificationOn, PARTS, type Listeners } from "./notify-listeners.ts";
+import { serverCapabilities } from "./capabilities.ts";
+import { subscriptionNotification, PARTS, type Listeners } from "./notify-listeners.ts";
 import type { ResultWriter } from "./results.ts";
 import { declaresTasks, lacksTasks, type Tasks } from "./tasks/tasks.ts";
 
-/** The most that a request to listen may take: it stays in memory as long as its stream is open. */
+/** Limits a request to listen, which stays in memory while its stream is open. */
 const BODY_CHARACTERS_MAX = 16 * 1024;
 
 interface ListenParts {
@@ -19,7 +19,7 @@ interface ListenParts {
   readonly listeners: Listeners;
   readonly tasks: Tasks;
   readonly writer: ResultWriter;
-  /** Aborted when the service is about to end: every stream ends now, with its result. */
+  /** Aborted at shutdown: every stream ends with its result. */
   readonly closing: CancelSignal;
 }
 
@@ -34,13 +34,13 @@ export async function listen(parts: ListenParts, call: MethodCall): Promise<stri
       `a subscriptions/listen request has at most ${BODY_CHARACTERS_MAX} characters`,
     );
   }
-  const wishes = readFilter(call.params["notifications"]);
-  const filter = await honoured(wishes, call.catalog);
-  // What is acknowledged is not missed.
+  const requested = readFilter(call.params["notifications"]);
+  const filter = await supportedFilter(requested, call.catalog);
+  // No update after the acknowledgement may be missed.
   if (filter.resourceSubscriptions) await parts.host.toldOf(call.tenant);
-  if (!wishes.taskIds?.length) return openListener(parts, call, call.events, filter);
+  if (!requested.taskIds?.length) return openListener(parts, call, call.events, filter);
   if (!declaresTasks(call.client)) throw lacksTasks();
-  const taskIds = await knownTasks(parts.tasks, call, wishes.taskIds);
+  const taskIds = await findTasks(parts.tasks, call, requested.taskIds);
   return openListener(parts, call, call.events, taskIds.length > 0 ? { ...filter, taskIds } : filter);
 }
 
@@ -54,14 +54,14 @@ function openListener(
   const idText = JSON.stringify(id);
   const acknowledge = (): void => {
     const params = { notifications: filter };
-    void events.send(notificationOn(idText, "notifications/subscriptions/acknowledged", params));
+    void events.send(subscriptionNotification(idText, "notifications/subscriptions/acknowledged", params));
   };
   const result = (): string =>
     JSON.stringify({
       resultType: "complete",
       _meta: { [META_SUBSCRIPTION_ID]: id, [META_SERVER_INFO]: writer.serverInfo(catalog) },
     });
-  // Nothing would ever come on this stream.
+  // Nothing will ever be sent on this stream.
   if (Object.keys(filter).length === 0 || closing.aborted || signal?.aborted) {
     acknowledge();
     return result();
@@ -75,35 +75,35 @@ function openListener(
       signal?.removeEventListener("abort", end);
       resolve(result());
     };
-    const listener = { sink: events, id: idText, principal, ...wantedOf(filter), end };
+    const listener = { sink: events, id: idText, principal, ...toSubscription(filter), end };
     const remove = listeners.add(tenant, server, listener);
     acknowledge();
     signal?.addEventListener("abort", end);
     // Changes of a task before the client listened would otherwise never be sent.
-    void tellNow(filter.taskIds ?? []).catch(end);
+    void sendCurrent(filter.taskIds ?? []).catch(end);
 
-    async function tellNow(taskIds: readonly string[]): Promise<void> {
-      const takeTurns = turnTaker();
+    async function sendCurrent(taskIds: readonly string[]): Promise<void> {
+      const maybeYield = turnTaker();
       for (const taskId of taskIds) {
-        await takeTurns();
+        await maybeYield();
         const task = isOpen ? await tasks.find({ tenant, server, principal }, taskId) : undefined;
-        if (task && isOpen) await events.send(notificationOn(idText, "notifications/tasks", task));
+        if (task && isOpen) await events.send(subscriptionNotification(idText, "notifications/tasks", task));
       }
     }
   });
 }
 
-async function knownTasks(tasks: Tasks, call: MethodCall, taskIds: readonly string[]): Promise<string[]> {
-  const known: string[] = [];
-  const takeTurns = turnTaker();
+async function findTasks(tasks: Tasks, call: MethodCall, taskIds: readonly string[]): Promise<string[]> {
+  const found: string[] = [];
+  const maybeYield = turnTaker();
   for (const taskId of new Set(taskIds)) {
-    await takeTurns();
-    if (await tasks.has(call, taskId)) known.push(taskId);
+    await maybeYield();
+    if (await tasks.has(call, taskId)) found.push(taskId);
   }
-  return known;
+  return found;
 }
 
-function wantedOf(filter: Filter) {
+function toSubscription(filter: Filter) {
   const { toolsListChanged, promptsListChanged, resourcesListChanged, resourceSubscriptions, taskIds } = filter;
   return {
     parts:
@@ -115,7 +115,7 @@ function wantedOf(filter: Filter) {
   };
 }
 
-/** The notifications that a client wants (2026-07-28 `basic/patterns/subscriptions`, and SEP-2663 for tasks). */
+/** The notifications that a client asks for (2026-07-28 `basic/patterns/subscriptions`, and SEP-2663 for tasks). */
 interface Filter {
   readonly toolsListChanged?: boolean;
   readonly promptsListChanged?: boolean;
@@ -144,23 +144,23 @@ function readFilter(notifications: unknown): Filter {
   return notifications;
 }
 
-/** The part of the filter that a server can fulfil; tasks are not the server's to promise. */
-async function honoured(wishes: Filter, catalog: Catalog): Promise<Omit<Filter, "taskIds">> {
-  const capabilities = capabilitiesOf(catalog);
-  const can = (capability: string, what: string): boolean =>
+/** The part of the filter that a server supports; tasks do not depend on the server. */
+async function supportedFilter(requested: Filter, catalog: Catalog): Promise<Omit<Filter, "taskIds">> {
+  const capabilities = serverCapabilities(catalog);
+  const supports = (capability: string, what: string): boolean =>
     (capabilities[capability] as JsonObject | undefined)?.[what] === true;
   const uris: string[] = [];
-  if (can("resources", "subscribe")) {
-    const takeTurns = turnTaker();
-    for (const uri of new Set(wishes.resourceSubscriptions)) {
-      await takeTurns();
+  if (supports("resources", "subscribe")) {
+    const maybeYield = turnTaker();
+    for (const uri of new Set(requested.resourceSubscriptions)) {
+      await maybeYield();
       if (await catalog.resource(uri)) uris.push(uri);
     }
   }
   return {
-    ...(wishes.toolsListChanged && can("tools", "listChanged") && { toolsListChanged: true }),
-    ...(wishes.promptsListChanged && can("prompts", "listChanged") && { promptsListChanged: true }),
-    ...(wishes.resourcesListChanged && can("resources", "listChanged") && { resourcesListChanged: true }),
+    ...(requested.toolsListChanged && supports("tools", "listChanged") && { toolsListChanged: true }),
+    ...(requested.promptsListChanged && supports("prompts", "listChanged") && { promptsListChanged: true }),
+    ...(requested.resourcesListChanged && supports("resources", "listChanged") && { resourcesListChanged: true }),
     ...(uris.length > 0 && { resourceSubscriptions: uris }),
   };
 }

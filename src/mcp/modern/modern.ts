@@ -18,10 +18,17 @@ import {
 } from "../methods/calls.ts";
 import { listPage, type ListForm } from "../methods/lists.ts";
 import { checkSkills, folderPage, requestedSkill } from "../methods/skills.ts";
-import { callNatively } from "../native.ts";
-import type { Answer, ClientLogs, MethodCall, Post, ServerPlace } from "../protocol.ts";
+import {
+  callOtherMethod,
+  type Answer,
+  type CallNatively,
+  type ClientLogs,
+  type MethodCall,
+  type Post,
+  type ServerPlace,
+} from "../protocol.ts";
 import { SUPPORTED_VERSIONS } from "../revisions.ts";
-import { capabilitiesOf, checkOffered } from "./capabilities.ts";
+import { serverCapabilities, checkOffered } from "./capabilities.ts";
 import { checkRequest } from "./check-request.ts";
 import { listen } from "./listen.ts";
 import { Listeners } from "./notify-listeners.ts";
@@ -33,27 +40,27 @@ import { Tasks, taskTool, type TasksParts } from "./tasks/tasks.ts";
 
 /**
  * The modern era, 2026-07-28 and later: no handshake and no session. Each request states its terms, and the client
- * carries any open state. Only listening streams, and tasks, outlive their request. This file is the way of a request,
- * from its checks to the text of its answer; it knows no HTTP library and no socket.
+ * carries any open state. Only listening streams and tasks outlive their request. This file takes a request from its
+ * checks to the text of its answer, independent of HTTP libraries and sockets.
  */
 export interface Modern extends ModernOptions {
   readonly writer: ResultWriter;
   readonly lists: ListForm;
   readonly listeners: Listeners;
   readonly tasks: Tasks;
-  /** Aborted when the service is about to end: everything that stays open by itself ends now, with its result. */
+  /** Aborted at shutdown: everything that stays open ends with its result. */
   readonly closing: Cancellation;
 }
 
 export interface ModernOptions {
   readonly host: Host;
+  readonly callNatively?: CallNatively | undefined;
   readonly berthVersion: string;
   readonly sealer: Sealer;
   readonly records: TaskRecords;
   readonly cluster: TasksParts["cluster"];
-  /** True when lists differ between principals. */
   readonly accessRequired?: boolean;
-  /** Reads the values that go into headers from long arguments. Without it, no arguments are long. */
+  /** Reads header values from long arguments. Without it, no arguments are long. */
   readonly checks?: Pick<Checks, "scalarsIn">;
   readonly limits: TaskLimits;
   readonly log: Log;
@@ -127,7 +134,7 @@ function callMethod(modern: Modern, call: MethodCall): Text | Promise<Text> {
     case "tasks/cancel":
       return modern.tasks.cancel(call);
     default:
-      return callNatively(modern.host, call);
+      return callOtherMethod(modern, call);
   }
 }
 
@@ -140,7 +147,7 @@ async function callTool(modern: Modern, request: MethodCall): Promise<Text> {
   const { tool, args } = requestedTool(call);
   const options = callOptions(call);
   const outcome = await tool.call(args, tool.task ? { ...options, refusesTasks: true } : options);
-  if ("inputRequests" in outcome) return question(modern, call, outcome);
+  if ("inputRequests" in outcome) return askClient(modern, call, outcome);
   return modern.writer.write(call.catalog, "complete", outcome);
 }
 
@@ -149,7 +156,7 @@ async function readResource(modern: Modern, request: MethodCall): Promise<Text> 
   const call = isRepeated(request) ? await withAnswers(modern, request) : request;
   const resource = await requestedResource(call);
   const outcome = await resource.read(callOptions(call));
-  if ("inputRequests" in outcome) return question(modern, call, outcome);
+  if ("inputRequests" in outcome) return askClient(modern, call, outcome);
   // The content of a resource may change at any time and depend on the principal.
   const result = outcome instanceof LongObject ? outcome.with(UNCACHED) : { ...outcome, ...UNCACHED };
   return modern.writer.write(call.catalog, "complete", result);
@@ -160,13 +167,13 @@ async function getPrompt(modern: Modern, request: MethodCall): Promise<Text> {
   const call = isRepeated(request) ? await withAnswers(modern, request) : request;
   const { prompt, args } = requestedPrompt(call);
   const outcome = await prompt.get(args, callOptions(call));
-  if ("inputRequests" in outcome) return question(modern, call, outcome);
+  if ("inputRequests" in outcome) return askClient(modern, call, outcome);
   return modern.writer.write(call.catalog, "complete", outcome);
 }
 
 /** The result that asks; only the three methods above may be answered with it (2026-07-28 `basic/patterns/mrtr`). */
-function question(modern: Modern, call: MethodCall, asked: InputRequired): Text {
-  return modern.writer.write(call.catalog, "input_required", ask(modern, call, asked));
+function askClient(modern: Modern, call: MethodCall, inputRequired: InputRequired): Text {
+  return modern.writer.write(call.catalog, "input_required", ask(modern, call, inputRequired));
 }
 
 async function complete(modern: Modern, call: MethodCall): Promise<Text> {
@@ -183,7 +190,7 @@ function discovery(catalog: Catalog): object {
   const { description } = catalog.contract;
   return {
     supportedVersions: SUPPORTED_VERSIONS,
-    capabilities: capabilitiesOf(catalog),
+    capabilities: serverCapabilities(catalog),
     ...(description !== undefined && { instructions: description }),
   };
 }
@@ -200,10 +207,7 @@ function cacheable(
   });
 }
 
-/**
- * How long a client may consider a list fresh without asking. Listening clients are told of changes; this is for all
- * others.
- */
+/** How long a client may treat a list as fresh. Listening clients are notified of changes; this is for all others. */
 const LIST_TTL_MS = 60_000;
 /** A release that is addressed by its CID never changes. */
 const PINNED_TTL_MS = 365 * 24 * 3_600_000;

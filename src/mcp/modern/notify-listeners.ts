@@ -5,34 +5,34 @@ import { BerthError } from "../../lib/errors.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
 import { LongText, type Text } from "../../lib/long-text.ts";
 import { fixed } from "../../limits/fixed.ts";
-import { mayHearOf } from "../admit.ts";
+import { mayReceiveUpdates } from "../admit.ts";
 import type { EventSink } from "../protocol.ts";
 import { META_SUBSCRIPTION_ID } from "../revisions.ts";
 
 const bounds = fixed({
-  /** Streams in one process that follow one task. */
+  /** Streams of one process that follow one task. */
   listenersPerTask: 32,
 });
 
 /**
- * The open `subscriptions/listen` streams. Sends each the notifications that it asked for, taking turns with the calls
- * of others: thousands are open at once, so little is kept for each, and a notification for many is written once.
+ * The open `subscriptions/listen` streams, each with the notifications that it asked for. Thousands are open at once,
+ * so little is stored for each, a notification for many is serialized once, and sending yields to other calls.
  */
 export class Listeners {
   readonly #host: Pick<Host, "watch">;
   readonly #servers = new Map<string, ListenedServer>();
   readonly #tasks = new Map<string, Set<Listener>>();
-  /** Notifications to send, by tenant, each once; tenants take turns. */
-  readonly #waiting = new Map<string, Map<string, Told>>();
-  #isTelling = false;
+  /** Notifications to send, by tenant; tenants are served in rotation. */
+  readonly #waiting = new Map<string, Map<string, Broadcast>>();
+  #isSending = false;
 
   constructor(host: Pick<Host, "watch">) {
     this.#host = host;
   }
 
   /**
-   * Adds a listener and returns the function that removes it. Throws `too_many_streams` when one of the tasks has as
-   * many listeners as it may.
+   * Adds a listener and returns the function that removes it. Throws `too_many_streams` when one of the tasks has too
+   * many listeners.
    */
   add(tenant: string, server: string, listener: Listener): () => void {
     const { uris = [], taskIds = [] } = listener;
@@ -44,7 +44,7 @@ export class Listeners {
     const key = JSON.stringify([tenant, server]);
     let group = this.#servers.get(key);
     if (!group) {
-      const stop = this.#host.watch(tenant, server, (change) => this.#tellOf(tenant, key, change));
+      const stop = this.#host.watch(tenant, server, (change) => this.#onChange(tenant, key, change));
       group = { listeners: new Set(), byUri: new Map(), stop };
       this.#servers.set(key, group);
     }
@@ -54,32 +54,28 @@ export class Listeners {
     return () => this.#remove(key, taskKeys, listener);
   }
 
-  /** True when somebody listens to the task. */
-  hearOfTask(tenant: string, taskId: string): boolean {
+  hasListeners(tenant: string, taskId: string): boolean {
     return this.#tasks.has(JSON.stringify([tenant, taskId]));
   }
 
-  /** The tasks that somebody listens to. */
   tasks(): [tenant: string, taskId: string][] {
     return [...this.#tasks.keys()].map((key) => JSON.parse(key) as [string, string]);
   }
 
   /** `task` is the task as `tasks/get` returns it. */
-  tellOfTask(tenant: string, taskId: string, task: object): void {
+  notifyTask(tenant: string, taskId: string, task: object): void {
     const key = JSON.stringify([tenant, taskId]);
     const listeners = this.#tasks.get(key);
-    // Later listeners get the state that the task has by then.
-    if (listeners) this.#tell(tenant, key, { listeners: [...listeners], method: "notifications/tasks", params: task });
+    // Later listeners get the state of the task at that time.
+    if (listeners) this.#push(tenant, key, { listeners: [...listeners], method: "notifications/tasks", params: task });
   }
 
-  /** Ends every stream of a tenant with its result. */
   endTenant(tenant: string): void {
     for (const [key, { listeners }] of this.#servers) {
       if ((JSON.parse(key) as string[])[0] === tenant) for (const { end } of listeners) end();
     }
   }
 
-  /** Ends every stream with its result. */
   close(): void {
     for (const { listeners } of this.#servers.values()) for (const { end } of listeners) end();
   }
@@ -94,49 +90,50 @@ export class Listeners {
     this.#servers.delete(key);
   }
 
-  #tellOf(tenant: string, key: string, change: ServerChange): void {
+  #onChange(tenant: string, key: string, change: ServerChange): void {
     const group = this.#servers.get(key);
     if (change.kind !== "resource") {
       const { kind } = change;
-      const told = {
+      const broadcast = {
         listeners: group?.listeners ?? [],
         part: PARTS[kind],
         method: `notifications/${kind}/list_changed`,
       };
-      return this.#tell(tenant, `${kind} ${key}`, told);
+      return this.#push(tenant, `${kind} ${key}`, broadcast);
     }
-    const { uri, server: of } = change;
+    const { uri, server } = change;
     const listeners = group?.byUri.get(uri);
     const method = "notifications/resources/updated";
-    if (listeners) this.#tell(tenant, JSON.stringify([key, uri, of]), { listeners, of, method, params: { uri } });
+    if (listeners)
+      this.#push(tenant, JSON.stringify([key, uri, server]), { listeners, server, method, params: { uri } });
   }
 
-  /** The latest notification about a thing replaces a waiting one. */
-  #tell(tenant: string, key: string, told: Told): void {
-    const waiting = this.#waiting.get(tenant) ?? new Map<string, Told>();
-    this.#waiting.set(tenant, waiting.set(key, told));
-    if (this.#isTelling) return;
-    this.#isTelling = true;
-    void this.#tellAll();
+  /** The latest notification about a subject replaces a waiting one. */
+  #push(tenant: string, key: string, broadcast: Broadcast): void {
+    const waiting = this.#waiting.get(tenant) ?? new Map<string, Broadcast>();
+    this.#waiting.set(tenant, waiting.set(key, broadcast));
+    if (this.#isSending) return;
+    this.#isSending = true;
+    void this.#sendAll();
   }
 
-  async #tellAll(): Promise<void> {
-    const takeTurns = turnTaker();
+  async #sendAll(): Promise<void> {
+    const maybeYield = turnTaker();
     for (const [tenant, waiting] of this.#waiting) {
       const [first] = waiting;
-      const [key, { listeners, part = 0, of, method, params }] = first!;
+      const [key, { listeners, part = 0, server, method, params }] = first!;
       waiting.delete(key);
-      const rest = restOf(params);
+      const rest = sharedPart(params);
       for (const listener of listeners) {
-        if ((part === 0 || listener.parts & part) && mayHearOf(listener.principal, of))
-          void listener.sink.send(onStream(listener.id, method, rest));
-        const turn = takeTurns();
-        if (turn) await turn;
+        if ((part === 0 || listener.parts & part) && mayReceiveUpdates(listener.principal, server))
+          void listener.sink.send(notificationText(listener.id, method, rest));
+        const pause = maybeYield();
+        if (pause) await pause;
       }
       this.#waiting.delete(tenant);
       if (waiting.size > 0) this.#waiting.set(tenant, waiting);
     }
-    this.#isTelling = false;
+    this.#isSending = false;
   }
 }
 
@@ -144,7 +141,6 @@ export interface Listener {
   readonly sink: EventSink;
   /** JSON text of the id of the request that opened the stream. */
   readonly id: string;
-  /** A sum of `PARTS`. */
   readonly parts: number;
   readonly uris: readonly string[] | undefined;
   readonly taskIds: readonly string[] | undefined;
@@ -152,7 +148,7 @@ export interface Listener {
   readonly end: () => void;
 }
 
-/** Lists that a listener can ask for; a number holds any set of them. */
+/** Lists that a listener can ask for, as bit flags. */
 export const PARTS = { tools: 1, prompts: 2, resources: 4 } as const;
 
 interface ListenedServer {
@@ -161,12 +157,12 @@ interface ListenedServer {
   readonly stop: () => void;
 }
 
-interface Told {
+interface Broadcast {
   readonly listeners: Iterable<Listener>;
-  /** Restricts it to listeners that asked for this list; otherwise all get it. */
+  /** Only for listeners that asked for this list; otherwise for all. */
   readonly part?: number;
-  /** Restricts it to listeners that may read this server. */
-  readonly of?: string | undefined;
+  /** Only for listeners that may read this server. */
+  readonly server?: string | undefined;
   readonly method: string;
   readonly params?: object;
 }
@@ -183,16 +179,15 @@ function removeFrom(groups: Map<string, Set<Listener>>, key: string, listener: L
   if (group?.size === 0) groups.delete(key);
 }
 
-/** The text of a notification on the stream that the request with this id (JSON text) opened. */
-export function notificationOn(id: string, method: string, params?: object): Text {
-  return onStream(id, method, restOf(params));
+/** A notification on the stream that the request with this id (JSON text) opened. */
+export function subscriptionNotification(id: string, method: string, params?: object): Text {
+  return notificationText(id, method, sharedPart(params));
 }
 
-/** A longer text is passed to all streams as the same bytes. */
+/** Longer texts are shared by all streams as the same bytes. */
 const COPIED_UNITS_MAX = 16 * 1024;
 
-/** The part of a notification that is the same on all streams. */
-function restOf(params: object = {}): Text {
+function sharedPart(params: object = {}): Text {
   if (params instanceof LongText) {
     const [first, ...others] = params.pieces;
     return new LongText(`,${String(first).slice(1)}`, ...others, "}");
@@ -202,7 +197,7 @@ function restOf(params: object = {}): Text {
   return rest.length > COPIED_UNITS_MAX ? new LongText(Buffer.from(rest)) : rest;
 }
 
-function onStream(id: string, method: string, rest: Text): Text {
+function notificationText(id: string, method: string, rest: Text): Text {
   const head = `{"jsonrpc":"2.0","method":"${method}","params":{"_meta":{"${META_SUBSCRIPTION_ID}":${id}}`;
   return typeof rest === "string" ? head + rest : new LongText(head, ...rest.pieces);
 }

@@ -12,11 +12,11 @@ import { joinAnswers } from "../../outcome/answers.ts";
 import { isConsentKey } from "../../outcome/consent.ts";
 import { REQUEST_STATE_MS } from "../../outcome/question.ts";
 import type { MethodCall, ServerPlace } from "../protocol.ts";
-import { ANSWER_BYTES, bytesOf, heldBytes, TOO_MANY_ANSWERS, whyTooLong } from "../question-length.ts";
+import { ANSWER_BYTES, questionBytes, memoryBytes, TOO_MANY_ANSWERS, questionsTooLong } from "../question-length.ts";
 
 /**
  * Questions in the modern era: a result that asks, and a repeated request with the answers (2026-07-28
- * `basic/patterns/mrtr`). Nothing is kept here between the two: the client carries the sealed state.
+ * `basic/patterns/mrtr`). Nothing is stored between the two: the client carries the sealed state.
  */
 export interface QuestionParts {
   readonly host: Host;
@@ -24,19 +24,18 @@ export interface QuestionParts {
 }
 
 /** The members that only a result with questions has. Throws `missing_capability`. */
-export function ask({ sealer }: QuestionParts, call: MethodCall, asked: InputRequired): object {
-  const { inputRequests } = asked;
-  checkCapabilities(call.client.capabilities, asked);
-  const tooLong = whyTooLong(bytesOf(inputRequests));
+export function ask({ sealer }: QuestionParts, call: MethodCall, inputRequired: InputRequired): object {
+  const { inputRequests } = inputRequired;
+  checkCapabilities(call.client.capabilities, inputRequired);
+  const tooLong = questionsTooLong(questionBytes(inputRequests));
   if (tooLong !== undefined) throw new BerthError("guest_failed", tooLong);
-  const { shown, keys } = shownByName(inputRequests);
+  const { shown, keys } = restoreNames(inputRequests);
   const methods = Object.fromEntries(Object.entries(shown).map(([key, { method }]) => [key, method]));
   const { catalog, answers = {} } = call;
   const state: State = { release: catalog.release, answers, asked: methods, ...(keys && { keys }) };
-  return { inputRequests: shown, requestState: sealer.seal(bindingOf(call), state, REQUEST_STATE_MS) };
+  return { inputRequests: shown, requestState: sealer.seal(stateBinding(call), state, REQUEST_STATE_MS) };
 }
 
-/** True for a request that repeats an earlier one, with answers. */
 export function isRepeated({ params }: MethodCall): boolean {
   return params["requestState"] !== undefined || params["inputResponses"] !== undefined;
 }
@@ -44,27 +43,27 @@ export function isRepeated({ params }: MethodCall): boolean {
 /** The call with all answers so far, in the release that asked. Rejects with `invalid_params`. */
 export async function withAnswers({ host, sealer }: QuestionParts, call: MethodCall): Promise<MethodCall> {
   const { requestState, inputResponses } = call.params;
-  if (requestState === undefined) return { ...call, answers: bounded(readInputResponses(inputResponses)) };
+  if (requestState === undefined) return { ...call, answers: checkSize(readInputResponses(inputResponses)) };
   if (typeof requestState !== "string") throw new BerthError("invalid_params", '"requestState" must be a string');
   let state: State;
   try {
-    state = sealer.unseal(bindingOf(call), requestState) as State;
+    state = sealer.unseal(stateBinding(call), requestState) as State;
   } catch (error) {
-    // A consent says more exactly why it does not count here, and that is recorded: where one is needed.
-    const consents = consentsIn(inputResponses);
+    // If the tool needs consent, its own check reports and records more precisely why a consent is invalid here.
+    const consents = consentAnswers(inputResponses);
     if (!consents || !(await asksConsent(call))) throw error;
-    return { ...call, answers: bounded(consents) };
+    return { ...call, answers: checkSize(consents) };
   }
   const { release, answers, asked, keys } = state;
-  const given = inputResponses === undefined ? {} : readInputResponses(inputResponses, asked);
-  const joined = bounded(joinAnswers(answers, keys ? underOwnKeys(given, keys) : given));
-  // A consent counts in the release that is served, and in no other: whoever consents does not know of an earlier one.
-  const catalog = consentsIn(given) ? call.catalog : await catalogOfRelease(host, call, release);
+  const received = inputResponses === undefined ? {} : readInputResponses(inputResponses, asked);
+  const joined = checkSize(joinAnswers(answers, keys ? restoreKeys(received, keys) : received));
+  // A consent is only valid in the release that is served: the user who consents has not seen an earlier one.
+  const catalog = consentAnswers(received) ? call.catalog : await releaseCatalog(host, call, release);
   return { ...call, catalog, answers: joined };
 }
 
-/** The answers that are for Berth and not for a function; undefined if there are none. */
-function consentsIn(inputResponses: unknown): JsonObject | undefined {
+/** Answers for Berth, not for a function; undefined if there are none. */
+function consentAnswers(inputResponses: unknown): JsonObject | undefined {
   if (!isObject(inputResponses)) return undefined;
   const consents = Object.entries(inputResponses).filter(([key]) => isConsentKey(key)) as [string, Json][];
   return consents.length > 0 && consents.length <= RESPONSES_MAX ? Object.fromEntries(consents) : undefined;
@@ -80,17 +79,17 @@ interface State {
   readonly release: string;
   readonly answers: JsonObject;
   readonly asked: AskedMethods;
-  /** The keys of questions that are shown under the names given by an upstream. */
+  /** The keys of questions that are shown under names from an upstream. */
   readonly keys?: Readonly<Record<string, string>>;
 }
 
-function bounded(answers: JsonObject): JsonObject {
-  if (heldBytes(answers) <= ANSWER_BYTES) return answers;
+function checkSize(answers: JsonObject): JsonObject {
+  if (memoryBytes(answers) <= ANSWER_BYTES) return answers;
   throw new BerthError("invalid_params", `a call cannot take ${TOO_MANY_ANSWERS}`);
 }
 
-/** An upstream's questions under the names that it gave them, unless two are the same; `keys` has their own keys. */
-function shownByName(inputRequests: InputRequests): { shown: InputRequests; keys?: Record<string, string> } {
+/** Shows an upstream's questions under the names that it gave them, unless names collide; `keys` maps them back. */
+function restoreNames(inputRequests: InputRequests): { shown: InputRequests; keys?: Record<string, string> } {
   const named = Object.keys(inputRequests).flatMap((key) => {
     const name = nameOfKey(key);
     return name === undefined || Object.hasOwn(inputRequests, name) ? [] : [[name, key] as const];
@@ -102,22 +101,22 @@ function shownByName(inputRequests: InputRequests): { shown: InputRequests; keys
   return { shown: Object.fromEntries(shown), keys };
 }
 
-function underOwnKeys(answers: JsonObject, keys: Readonly<Record<string, string>>): JsonObject {
-  const own = (name: string): string => (Object.hasOwn(keys, name) ? keys[name]! : name);
-  return Object.fromEntries(Object.entries(answers).map(([name, answer]) => [own(name), answer]));
+function restoreKeys(answers: JsonObject, keys: Readonly<Record<string, string>>): JsonObject {
+  const toKey = (name: string): string => (Object.hasOwn(keys, name) ? keys[name]! : name);
+  return Object.fromEntries(Object.entries(answers).map(([name, answer]) => [toKey(name), answer]));
 }
 
-/** State is valid for one request of one server of one tenant, and for the principal that got it. */
-function bindingOf(call: MethodCall): string[] {
+/** State is valid for one request to one server of one tenant, and for the principal that received it. */
+function stateBinding(call: MethodCall): string[] {
   const { tenant, catalog, principal, method } = call;
-  return [tenant, catalog.server, method, digestOf(call), ...(principal ? [principal.id] : [])];
+  return [tenant, catalog.server, method, requestDigest(call), ...(principal ? [principal.id] : [])];
 }
 
 /**
- * Digests the parameters that identify the request, whatever the order of their keys. They are parsed from the text
+ * Digests the parameters that identify the request, regardless of key order. They are parsed from the raw message
  * again, since checking arguments fills in their defaults.
  */
-function digestOf({ params, body }: MethodCall): string {
+function requestDigest({ params, body }: MethodCall): string {
   const { name, uri } = params;
   return digestOfJson([name ?? null, uri ?? null, argumentsDigest(params["arguments"], body).sha256]).sha256;
 }
@@ -131,9 +130,9 @@ function argumentsDigest(args: unknown, body: string): JsonDigest {
 type AskedMethods = Readonly<Record<string, InputRequest["method"]>>;
 
 /**
- * Reads the answers in `inputResponses`. Keys that were not asked are ignored; `asked` is undefined when the request
- * does not refer to an earlier round, and then any key counts. Throws `invalid_params` for a value that is not an
- * answer, naming the first keys, and for more than a call may ever have asked.
+ * Reads the answers in `inputResponses`. Ignores keys that were not asked; `asked` is undefined when the request does
+ * not refer to an earlier round, and then every key counts. Throws `invalid_params` for an invalid answer, naming the
+ * first keys, and for more answers than a call can ask for.
  */
 export function readInputResponses(inputResponses: unknown, asked?: AskedMethods): JsonObject {
   if (!isObject(inputResponses)) throw new BerthError("invalid_params", '"inputResponses" must be an object');
@@ -141,20 +140,20 @@ export function readInputResponses(inputResponses: unknown, asked?: AskedMethods
   if (keys.length > RESPONSES_MAX) {
     throw new BerthError("invalid_params", `"inputResponses" has more than ${RESPONSES_MAX} keys`);
   }
-  const known = keys.map((key) => [key, inputResponses[key]] as const);
-  const problems = known.flatMap(([key, value]) => {
-    const wanted = asked ? expected[asked[key]!] : anyAnswer;
-    return wanted.matches(value) ? [] : `${JSON.stringify(cutText(key, KEY_UNITS_SHOWN))} must be ${wanted.shape}`;
+  const received = keys.map((key) => [key, inputResponses[key]] as const);
+  const problems = received.flatMap(([key, value]) => {
+    const kind = asked ? expected[asked[key]!] : anyAnswer;
+    return kind.matches(value) ? [] : `${JSON.stringify(cutText(key, KEY_UNITS_SHOWN))} must be ${kind.shape}`;
   });
   if (problems.length > 0) {
     const more = problems.length > PROBLEMS_SHOWN ? `; and ${problems.length - PROBLEMS_SHOWN} more` : "";
     const first = problems.slice(0, PROBLEMS_SHOWN).join("; ");
     throw new BerthError("invalid_params", `"inputResponses": ${first}${more}`);
   }
-  return Object.fromEntries(known as [string, Json][]);
+  return Object.fromEntries(received as [string, Json][]);
 }
 
-/** The most that a call may ask in all its rounds together. */
+/** Questions that a call may ask in all its rounds together. */
 const RESPONSES_MAX = 640;
 const PROBLEMS_SHOWN = 10;
 const KEY_UNITS_SHOWN = 256;
@@ -201,7 +200,7 @@ function isPlainValue(value: unknown): boolean {
   return ["string", "number", "boolean"].includes(typeof value);
 }
 
-/** Throws `missing_capability` for questions that the client cannot be asked. */
+/** Throws `missing_capability` for questions that the client does not support. */
 export function checkCapabilities(capabilities: JsonObject, { inputRequests, hint }: InputRequired): void {
   const missing = missingCapabilities(capabilities, inputRequests);
   if (!missing) return;
@@ -217,17 +216,17 @@ export function checkCapabilities(capabilities: JsonObject, { inputRequests, hin
 export function missingCapabilities(capabilities: JsonObject, inputRequests: InputRequests): JsonObject | undefined {
   const missing: Record<string, JsonObject> = {};
   for (const request of Object.values(inputRequests)) {
-    const [name, parts] = neededBy(request);
+    const [name, parts] = requiredCapability(request);
     const declared = capabilities[name];
-    const lacking = isObject(declared) ? parts.filter((part) => !has(name, declared, part)) : parts;
-    if (isObject(declared) && lacking.length === 0) continue;
-    missing[name] = { ...missing[name], ...Object.fromEntries(lacking.map((part) => [part, {}])) };
+    const missingParts = isObject(declared) ? parts.filter((part) => !has(name, declared, part)) : parts;
+    if (isObject(declared) && missingParts.length === 0) continue;
+    missing[name] = { ...missing[name], ...Object.fromEntries(missingParts.map((part) => [part, {}])) };
   }
   return Object.keys(missing).length > 0 ? missing : undefined;
 }
 
-/** The capability that a question needs, and the parts of it. */
-function neededBy({ method, params }: InputRequest): [capability: string, parts: string[]] {
+/** The capability that a question needs, with its parts. */
+function requiredCapability({ method, params }: InputRequest): [capability: string, parts: string[]] {
   switch (method) {
     case "elicitation/create":
       return ["elicitation", [params["mode"] === "url" ? "url" : "form"]];
@@ -243,22 +242,22 @@ function neededBy({ method, params }: InputRequest): [capability: string, parts:
 
 function has(capability: string, declared: Record<string, unknown>, part: string): boolean {
   if (isObject(declared[part])) return true;
-  // An elicitation capability without modes means forms, as it did before there were modes.
+  // As before modes were added, an elicitation capability without modes means forms.
   return capability === "elicitation" && part === "form" && declared["url"] === undefined;
 }
 
 /**
- * The catalog of a release: a call that began in it ends in it, whatever was deployed since. Rejects with
- * `invalid_params` when it is gone.
+ * The catalog of the release in which a call began, whatever was deployed since. Rejects with `invalid_params` when it
+ * no longer exists.
  */
-export async function catalogOfRelease(
+export async function releaseCatalog(
   host: Host,
   { tenant, catalog: current, principal }: Pick<ServerPlace, "tenant" | "catalog" | "principal">,
   release: string,
 ): Promise<Catalog> {
   if (current.release === release) return current;
-  const kept = await host.release(tenant, current.server, release);
-  if (kept) return permittedCatalog(kept, principal);
-  const detail = `the release of "${current.server}" that asked (${release}) is gone; make the request again`;
+  const loaded = await host.release(tenant, current.server, release);
+  if (loaded) return permittedCatalog(loaded, principal);
+  const detail = `the release of "${current.server}" that asked (${release}) is gone; send the request again`;
   throw new BerthError("invalid_params", detail);
 }

@@ -3,7 +3,6 @@ import { jsonOf } from "../../host/offers/long-result.ts";
 import { LongJson, LongText, type Text } from "../../lib/long-text.ts";
 import { META_SERVER_INFO } from "../revisions.ts";
 
-/** `task` belongs to the tasks extension (SEP-2663). */
 type ResultType = "complete" | "input_required" | "task";
 
 /** Writes the members that every modern result has: its type, and the server that answered. */
@@ -30,16 +29,16 @@ export class ResultWriter {
     return `${text.slice(0, -1)}${text === "{}" ? "" : ","}${tail}`;
   }
 
-  /** `meta` is the JSON text of an object that does not tell the server. */
+  /** `meta` is the JSON text of an object without the server info. */
   #tailWith(catalog: Catalog, type: ResultType, meta: string): string {
-    const own = `"${META_SERVER_INFO}":${JSON.stringify(this.serverInfo(catalog))}`;
-    return `"resultType":"${type}","_meta":{${own}${meta === "{}" ? "" : ","}${meta.slice(1)}}`;
+    const serverInfo = `"${META_SERVER_INFO}":${JSON.stringify(this.serverInfo(catalog))}`;
+    return `"resultType":"${type}","_meta":{${serverInfo}${meta === "{}" ? "" : ","}${meta.slice(1)}}`;
   }
 
   #tail(catalog: Catalog, type: ResultType): string {
     const key = TAIL_KEYS[type];
-    const known = catalog.memo.get(key) as string | undefined;
-    if (known !== undefined) return known;
+    const cached = catalog.memo.get(key) as string | undefined;
+    if (cached !== undefined) return cached;
     const meta = JSON.stringify({ [META_SERVER_INFO]: this.serverInfo(catalog) });
     const tail = `"resultType":"${type}","_meta":${meta}}`;
     catalog.memo.set(key, tail);

@@ -1,12 +1,11 @@
 import type { Readable, Writable } from "node:stream";
 import { LongText, type Text } from "../../lib/long-text.ts";
 
-/** Writes lines. While the other side is behind, nothing more is read from it. */
+/** Writes lines. While the peer is too slow, nothing more is read from it. */
 export class LineOutput {
   readonly #output: Writable;
   readonly #input: HeldInput;
-  #room: Promise<void> | undefined;
-  /** True when the other side no longer reads. */
+  #drained: Promise<void> | undefined;
   isBroken = false;
 
   constructor(output: Writable, input: HeldInput) {
@@ -14,16 +13,15 @@ export class LineOutput {
     this.#input = input;
   }
 
-  /** Resolves when the other side has caught up; undefined when it is not behind. */
-  get room(): Promise<void> | undefined {
-    return this.#room;
+  /** Resolves when the peer has caught up; undefined when it is not behind. */
+  get drained(): Promise<void> | undefined {
+    return this.#drained;
   }
 
-  /** Returns a promise to wait for when the other side is behind. */
   write(line: Text): void | Promise<void> {
     if (this.isBroken) return;
     if (this.#writeLine(line)) return;
-    return (this.#room ??= this.#waitForRoom());
+    return (this.#drained ??= this.#waitForDrain());
   }
 
   #writeLine(line: Text): boolean {
@@ -32,18 +30,18 @@ export class LineOutput {
     return this.#output.write("\n");
   }
 
-  #waitForRoom(): Promise<void> {
+  #waitForDrain(): Promise<void> {
     const input = this.#input;
     const output = this.#output;
     input.hold();
     return new Promise((resolve) => {
-      const onRoom = (): void => {
-        output.off("drain", onRoom).off("close", onRoom).off("error", onRoom);
-        this.#room = undefined;
+      const onDrain = (): void => {
+        output.off("drain", onDrain).off("close", onDrain).off("error", onDrain);
+        this.#drained = undefined;
         if (!this.isBroken) input.release();
         resolve();
       };
-      output.on("drain", onRoom).on("close", onRoom).on("error", onRoom);
+      output.on("drain", onDrain).on("close", onDrain).on("error", onDrain);
     });
   }
 }

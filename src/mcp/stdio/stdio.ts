@@ -9,8 +9,7 @@ import { beginTrace } from "../../lib/trace.ts";
 import { limitVariable } from "../../limits/limits.ts";
 import type { Endpoint } from "../endpoint.ts";
 import { errorText, idOf, readMessage, type Message, type Request, type RequestId } from "../json-rpc.ts";
-import { isNativeName } from "../native.ts";
-import type { Answer, Post } from "../protocol.ts";
+import { isNativeName, type Answer, type Post } from "../protocol.ts";
 import { META_PROTOCOL_VERSION } from "../revisions.ts";
 import { HeldInput, LineOutput } from "./lines.ts";
 
@@ -18,7 +17,7 @@ export interface StdioOptions {
   readonly endpoint: Endpoint;
   readonly tenant: string;
   readonly server: string;
-  /** Only native calls are allowed; no method of MCP is known. */
+  /** Allows native calls only, and no MCP methods. */
   readonly nativeOnly?: boolean;
   readonly input: Readable;
   readonly output: Writable;
@@ -29,19 +28,18 @@ export interface StdioOptions {
 
 /**
  * One connection of newline-delimited messages, in both eras (`basic/transports/stdio`, `basic/lifecycle`), and of
- * native calls, which need no handshake. It owns what HTTP gives for free: requests by their ids, cancellation, the
- * end. The meaning of a message is up to the endpoint.
+ * native calls, which need no handshake. Provides what HTTP has built in: matching requests by id, cancellation, and
+ * the end of the connection. The endpoint interprets the messages.
  */
 export class StdioConnection {
-  /** Resolves when the other side sends nothing more, or no longer reads. */
+  /** Resolves when the peer sends nothing more, or no longer reads. */
   readonly ended: Promise<void>;
   readonly #options: StdioOptions;
-  /** Requests in progress, by their ids. */
-  readonly #underWay = new Map<RequestId, Cancellation>();
+  readonly #inProgress = new Map<RequestId, Cancellation>();
   readonly #handshake = new Handshake();
   readonly #output: LineOutput;
   readonly #input: HeldInput;
-  /** The lines that came after one that is parsed elsewhere. */
+  /** Lines that arrived after one that is being parsed off-thread. */
   #waiting: string[] | undefined;
   #answering = 0;
   #isClosing = false;
@@ -76,7 +74,7 @@ export class StdioConnection {
   async close(): Promise<void> {
     this.#isClosing = true;
     if (this.#answering > 0 && !this.#output.isBroken) await new Promise<void>((resolve) => (this.#onIdle = resolve));
-    if (this.#output.room) await this.#output.room;
+    if (this.#output.drained) await this.#output.drained;
   }
 
   #read(bytes: Buffer): void {
@@ -97,7 +95,7 @@ export class StdioConnection {
     try {
       body = this.#options.endpoint.read(this.#options.tenant, line);
       if (body instanceof Promise) body = await this.#inOrder(body);
-      // A batch is up to the endpoint, message by message.
+      // The endpoint splits a batch into messages.
       if (Array.isArray(body)) await this.#onBatch(body, line);
       else await this.#onMessage(readMessage(body), body, line);
     } catch (error) {
@@ -107,14 +105,14 @@ export class StdioConnection {
     }
   }
 
-  /** Lines after a long one wait, so that everything keeps its order; nothing is read meanwhile. */
+  /** Lines after a long one wait, so that everything stays in order; nothing is read in the meantime. */
   async #inOrder(reading: Promise<unknown>): Promise<unknown> {
     const waiting: string[] = (this.#waiting = []);
     this.#input.hold();
     try {
       return await reading;
     } finally {
-      // Its request has begun by then.
+      // By then, its request has begun.
       setImmediate(() => {
         this.#waiting = undefined;
         for (const line of waiting) this.#take(line);
@@ -129,22 +127,22 @@ export class StdioConnection {
       this.#cancel(message.params["requestId"]);
       return Promise.resolve();
     }
-    return this.#tell(body, line);
+    return this.#receiveOneWay(body, line);
   }
 
   async #onRequest(request: Request, body: unknown, line: string): Promise<void> {
     const { id, method } = request;
-    if (this.#isClosing) throw new BerthError("not_initialized", "it is ending");
-    if (this.#underWay.has(id)) {
-      throw new BerthError("invalid_request", `another request with the id ${JSON.stringify(id)} is under way`);
+    if (this.#isClosing) throw new BerthError("not_initialized", "the connection is closing");
+    if (this.#inProgress.has(id)) {
+      throw new BerthError("invalid_request", `another request with the id ${JSON.stringify(id)} is in progress`);
     }
     const cancellation = new Cancellation();
-    this.#underWay.set(id, cancellation);
+    this.#inProgress.set(id, cancellation);
     try {
       const isNative = isNativeName(method);
       if (!isNative) this.#checkMcp(method);
       const needsNothing = isNative || isModernRequest(request);
-      if (!needsNothing && method !== "initialize") await this.#handshake.before(method);
+      if (!needsNothing && method !== "initialize") await this.#handshake.admit(method);
       const post: Post = {
         headers: needsNothing ? {} : this.#handshake.headers,
         headerless: true,
@@ -156,7 +154,7 @@ export class StdioConnection {
       const answer = await (method === "initialize" ? this.#handshake.settle(answering) : answering);
       if (answer.body !== undefined && !cancellation.aborted) void this.#output.write(answer.body);
     } finally {
-      this.#underWay.delete(id);
+      this.#inProgress.delete(id);
     }
   }
 
@@ -170,8 +168,8 @@ export class StdioConnection {
 
   async #onBatch(body: unknown[], line: string): Promise<void> {
     this.#checkMcp("a batch");
-    await this.#handshake.before(undefined);
-    if (this.#isClosing) throw new BerthError("not_initialized", "it is ending");
+    await this.#handshake.admit(undefined);
+    if (this.#isClosing) throw new BerthError("not_initialized", "the connection is closing");
     const events = { send: (message: string) => this.#output.write(message) };
     const answer = await this.#receive(body, {
       headers: this.#handshake.headers,
@@ -182,10 +180,10 @@ export class StdioConnection {
     if (answer.body !== undefined) void this.#output.write(answer.body);
   }
 
-  /** Handles notifications, and the client's answers to our requests; the client waits for nothing. */
-  async #tell(body: unknown, line: string): Promise<void> {
+  /** Handles notifications and the client's answers to our requests, none of which is answered. */
+  async #receiveOneWay(body: unknown, line: string): Promise<void> {
     if (this.#options.nativeOnly) return;
-    await this.#handshake.over;
+    await this.#handshake.finished;
     const { status, body: refusal } = await this.#receive(body, {
       headers: this.#handshake.headers,
       headerless: true,
@@ -195,10 +193,7 @@ export class StdioConnection {
     if (status >= 400) this.#options.log.debug({ refusal }, "a message that expects no answer was refused");
   }
 
-  /**
-   * Messages that a legacy server sends of its own accord have a stream of their own over HTTP; here they share the
-   * output.
-   */
+  /** Messages that a legacy server sends unprompted have their own stream over HTTP; here they share the output. */
   async #listen(): Promise<void> {
     const { headers } = this.#handshake;
     if (this.#isListening || headers["mcp-session-id"] === undefined) return;
@@ -215,7 +210,7 @@ export class StdioConnection {
   }
 
   #cancel(id: unknown): void {
-    this.#underWay.get(id as RequestId)?.abort();
+    this.#inProgress.get(id as RequestId)?.abort();
   }
 
   #refuse(id: RequestId | null, error: unknown): void {
@@ -227,57 +222,52 @@ export class StdioConnection {
     if (this.#output.isBroken) return;
     this.#output.isBroken = true;
     this.#isClosing = true;
-    for (const cancellation of this.#underWay.values()) cancellation.abort();
+    for (const cancellation of this.#inProgress.values()) cancellation.abort();
     this.#onIdle?.();
     this.#end();
   }
 }
 
-/** Modern requests need no handshake: each states its own terms. */
 function isModernRequest({ method, params }: Request): boolean {
   const meta = params["_meta"];
   return (isObject(meta) && meta[META_PROTOCOL_VERSION] !== undefined) || method === "server/discover";
 }
 
-/** The methods that a legacy client may use before the handshake. */
 const BEFORE_HANDSHAKE: ReadonlySet<string> = new Set(["initialize", "ping"]);
 
 /**
- * The handshake of a legacy client on its one connection: its result, and what has to wait for it. The version and the
- * session are kept as the headers that an HTTP client would send.
+ * The handshake of a legacy client on its only connection: its result, and the messages waiting for it. Version and
+ * session are stored as the headers that an HTTP client would send.
  */
 class Handshake {
   #settled: Record<string, string> | undefined;
-  #underWay: Promise<void> | undefined;
+  #inProgress: Promise<void> | undefined;
 
-  /** The headers for later messages; empty before the first handshake. */
   get headers(): Record<string, string> {
     return this.#settled ?? {};
   }
 
   /**
-   * Resolves when the handshake in progress is over, which later messages of its era wait for; undefined if there is
-   * none.
+   * Resolves when the handshake in progress is over, which later legacy messages wait for; undefined if there is none.
    */
-  get over(): Promise<void> | undefined {
-    return this.#underWay;
+  get finished(): Promise<void> | undefined {
+    return this.#inProgress;
   }
 
-  /** Resolves when `method`, or a batch, may be carried out. Rejects before the first handshake. */
-  async before(method: string | undefined): Promise<void> {
-    if (this.#underWay) await this.#underWay;
+  /** Resolves when `method`, or a batch, may be executed. Rejects before the first handshake. */
+  async admit(method: string | undefined): Promise<void> {
+    if (this.#inProgress) await this.#inProgress;
     if (!this.#settled && (method === undefined || !BEFORE_HANDSHAKE.has(method))) {
       throw new BerthError("not_initialized", 'send "initialize" first');
     }
   }
 
-  /** Keeps the settings in the answer to `initialize`. */
   async settle(answering: Promise<Answer>): Promise<Answer> {
     let done!: () => void;
-    this.#underWay = new Promise((resolve) => (done = resolve));
+    this.#inProgress = new Promise((resolve) => (done = resolve));
     try {
       const answer = await answering;
-      const version = negotiated(answer.body);
+      const version = negotiatedVersion(answer.body);
       if (version !== undefined) {
         const session = answer.headers?.["Mcp-Session-Id"] ?? answer.headers?.["mcp-session-id"];
         this.#settled = {
@@ -287,13 +277,13 @@ class Handshake {
       }
       return answer;
     } finally {
-      this.#underWay = undefined;
+      this.#inProgress = undefined;
       done();
     }
   }
 }
 
-function negotiated(body: Answer["body"]): string | undefined {
+function negotiatedVersion(body: Answer["body"]): string | undefined {
   const { result } = JSON.parse(String(body ?? "{}")) as { result?: { protocolVersion?: unknown } };
   return typeof result?.protocolVersion === "string" ? result.protocolVersion : undefined;
 }

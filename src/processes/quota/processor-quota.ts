@@ -1,27 +1,26 @@
 import { readFileSync } from "node:fs";
 import { join, relative } from "node:path";
-import { readOr } from "../process-tree.ts";
+import { readIfReadable } from "../process-tree.ts";
 
 /**
- * The processor time that the control group of this process may use (`cgroups(7)`), which is how containers and
- * services are limited. When a group has used up its quota for a period, Linux stops all of its processes until the
- * next.
+ * The CPU time available to the control group of this process (`cgroups(7)`), by which containers and services are
+ * limited. When a group has used up its quota for a period, Linux stops all of its processes until the next one.
  */
-export interface ProcessorQuota {
-  /** In processors: 1.5 is one and a half times the elapsed time. */
-  readonly processors: number;
+export interface CpuQuota {
+  /** 1.5 is one and a half times the elapsed time. */
+  readonly cpus: number;
   readonly periodMs: number;
-  /** Milliseconds of processor time that the group has used since it was made. Throws when that cannot be read. */
+  /** Milliseconds of CPU time that the group has used since it was created. Throws if that cannot be read. */
   usedMs(): number;
 }
 
-/** The tightest quota of this process; undefined where there is none, or where the use cannot be read. */
-export function findProcessorQuota(folder = "/proc/self"): ProcessorQuota | undefined {
+/** The tightest quota of this process; undefined if there is none, or if the usage cannot be read. */
+export function findCpuQuota(folder = "/proc/self"): CpuQuota | undefined {
   try {
-    const groups = linesOf(`${folder}/cgroup`).map((line) => line.split(":"));
-    const mounts = linesOf(`${folder}/mountinfo`).map(mountOf);
-    const found = [...quotasOfUnified(groups, mounts), ...quotasOfLegacy(groups, mounts)];
-    return found.sort((one, other) => one.processors - other.processors)[0];
+    const groups = readLines(`${folder}/cgroup`).map((line) => line.split(":"));
+    const mounts = readLines(`${folder}/mountinfo`).map(parseMount);
+    const quotas = [...unifiedQuotas(groups, mounts), ...legacyQuotas(groups, mounts)];
+    return quotas.sort((one, other) => one.cpus - other.cpus)[0];
   } catch {
     return undefined;
   }
@@ -38,58 +37,60 @@ interface Mount {
 }
 
 /** `31 23 0:28 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw`, with any number of fields before the hyphen. */
-function mountOf(line: string): Mount {
+function parseMount(line: string): Mount {
   const [before, after] = line.split(" - ") as [string, string];
   const [, , , root, point] = before.split(" ") as [string, string, string, string, string];
   const [type, , options] = after.split(" ") as [string, string, string];
   return { root, point, type, options: options.split(",") };
 }
 
-function quotasOfUnified(groups: Groups, mounts: readonly Mount[]): ProcessorQuota[] {
+function unifiedQuotas(groups: Groups, mounts: readonly Mount[]): CpuQuota[] {
   const path = groups.find(([number]) => number === "0")?.[2];
   const mount = mounts.find(({ type }) => type === "cgroup2");
   if (path === undefined || !mount) return [];
-  return foldersOf(mount, path).flatMap((folder) => {
-    const [quota, period] = (readOr(join(folder, "cpu.max")) || "max").trim().split(" ");
+  return visibleFolders(mount, path).flatMap((folder) => {
+    const [quota, period] = (readIfReadable(join(folder, "cpu.max")) || "max").trim().split(" ");
     const usedMs = (): number =>
       Number(/^usage_usec (\d+)$/m.exec(readFileSync(join(folder, "cpu.stat"), "latin1"))![1]) / 1_000;
-    return quotaOf(Number(quota), Number(period), usedMs);
+    return toQuota(Number(quota), Number(period), usedMs);
   });
 }
 
-/** Reads version 1, where processor time is accounted for in a hierarchy of its own, or in the same. */
-function quotasOfLegacy(groups: Groups, mounts: readonly Mount[]): ProcessorQuota[] {
-  const placeOf = (controller: string): { mount: Mount; path: string } | undefined => {
+/** Reads version 1, where CPU time is accounted for in a hierarchy of its own, or in the same one. */
+function legacyQuotas(groups: Groups, mounts: readonly Mount[]): CpuQuota[] {
+  const locate = (controller: string): { mount: Mount; path: string } | undefined => {
     const path = groups.find(([, controllers]) => controllers!.split(",").includes(controller))?.[2];
     const mount = mounts.find(({ type, options }) => type === "cgroup" && options.includes(controller));
     return path !== undefined && mount ? { mount, path } : undefined;
   };
-  const [limited, accounted] = [placeOf("cpu"), placeOf("cpuacct")];
-  // Use that is accounted for elsewhere is not what is limited here.
+  const [limited, accounted] = [locate("cpu"), locate("cpuacct")];
+  // Usage that is accounted for in another group is not what is limited here.
   if (!limited || !accounted || limited.path !== accounted.path) return [];
-  const accounts = foldersOf(accounted.mount, accounted.path);
-  return foldersOf(limited.mount, limited.path).flatMap((folder, depth) => {
+  const accounts = visibleFolders(accounted.mount, accounted.path);
+  return visibleFolders(limited.mount, limited.path).flatMap((folder, depth) => {
     const account = join(accounts[depth]!, "cpuacct.usage");
     const usedMs = (): number => Number(readFileSync(account, "latin1")) / 1_000_000;
-    const [quota, period] = ["quota", "period"].map((name) => Number(readOr(join(folder, `cpu.cfs_${name}_us`)) || -1));
-    return quotaOf(quota!, period!, usedMs);
+    const [quota, period] = ["quota", "period"].map((name) =>
+      Number(readIfReadable(join(folder, `cpu.cfs_${name}_us`)) || -1),
+    );
+    return toQuota(quota!, period!, usedMs);
   });
 }
 
-function quotaOf(quotaUs: number, periodUs: number, usedMs: () => number): ProcessorQuota[] {
+function toQuota(quotaUs: number, periodUs: number, usedMs: () => number): CpuQuota[] {
   if (!(quotaUs > 0 && periodUs > 0)) return [];
-  // A failure to read shows now, and not while somebody relies on it.
+  // A failure to read shows now rather than later.
   usedMs();
-  return [{ processors: quotaUs / periodUs, periodMs: periodUs / 1_000, usedMs }];
+  return [{ cpus: quotaUs / periodUs, periodMs: periodUs / 1_000, usedMs }];
 }
 
-/** The group's own folder and those above it, as far as they are visible here, the nearest first. */
-function foldersOf({ root, point }: Mount, path: string): string[] {
+/** The group's own folder and its ancestors, as far as they are visible here, nearest first. */
+function visibleFolders({ root, point }: Mount, path: string): string[] {
   const inside = relative(root, path);
   const names = inside.startsWith("..") ? [] : inside.split("/").filter(Boolean);
   return Array.from({ length: names.length + 1 }, (_, above) => join(point, ...names.slice(0, names.length - above)));
 }
 
-function linesOf(file: string): string[] {
+function readLines(file: string): string[] {
   return readFileSync(file, "utf8").split("\n").filter(Boolean);
 }

@@ -1,70 +1,70 @@
 import { getPriority } from "node:os";
 import { HIGHEST_NICENESS, OWN_NICENESS } from "../niceness.ts";
 import { PausedTrees } from "./paused-trees.ts";
-import type { ProcessorQuota } from "./processor-quota.ts";
+import type { CpuQuota } from "./processor-quota.ts";
 
 /**
- * Keeps all processes that share a quota of processor time within it. Linux stops all of a group that has used up its
- * quota until the next period, whatever the priorities: then a busy process makes the serving ones wait. So runnable
- * processes that give way (a niceness above the serving process's) are paused before that, and get what the others
- * leave: first those that give way to everybody, then the rest. None is paused for ever, as with priorities.
+ * Keeps all processes that share a CPU quota within it. When a group has used up its quota, Linux stops all of it until
+ * the next period, whatever the priorities, so a busy process delays the serving ones. Before that happens, this pauses
+ * runnable processes with a lower priority than the serving process: first those of the lowest priority, then the rest.
+ * As with priorities, no process is paused permanently.
  */
 export class QuotaKeeper {
-  readonly #find: () => ProcessorQuota | undefined;
+  readonly #find: () => CpuQuota | undefined;
   /** Leaders of running groups. */
   readonly #leaders = new Set<number>();
-  /** The processes that give way to everybody. */
-  readonly #last = new PausedTrees(JUST_MS);
-  readonly #others = new PausedTrees(JUST_MS);
+  /** The processes of the lowest priority. */
+  readonly #lowest = new PausedTrees(RECENT_MS);
+  readonly #low = new PausedTrees(RECENT_MS);
   #budget: QuotaBudget | undefined;
-  #foundAt = -Infinity;
-  #someResumedAt = -Infinity;
+  #searchedAt = -Infinity;
+  #resumedAt = -Infinity;
   #busyAt = -Infinity;
   #timer: NodeJS.Timeout | undefined;
 
-  /** `find` is called again from time to time: a quota can change while its processes run. */
-  constructor(find: () => ProcessorQuota | undefined) {
+  /** `find` is called repeatedly: a quota can change while its processes run. */
+  constructor(find: () => CpuQuota | undefined) {
     this.#find = find;
   }
 
   started(leader: number): void {
     this.#leaders.add(leader);
     this.#busyAt = performance.now();
-    // Where there was no quota a moment ago, a start is not delayed by looking for one.
-    if (this.#budget || this.#timer === undefined) this.#lookIn(this.#budget ? LOOK_MS : 0);
+    // If there was no quota recently, a start is not delayed by searching for one.
+    if (this.#budget || this.#timer === undefined) this.#pollIn(this.#budget ? POLL_MS : 0);
   }
 
   ended(leader: number): void {
     this.#leaders.delete(leader);
-    this.#last.forget(leader);
-    this.#others.forget(leader);
+    this.#lowest.forget(leader);
+    this.#low.forget(leader);
   }
 
-  /** Lets all processes run on, and stops measuring. */
+  /** Resumes all processes, and stops measuring. */
   close(): void {
     clearTimeout(this.#timer);
     this.#leaders.clear();
     this.#resumeAll();
   }
 
-  readonly #look = (): void => {
+  readonly #poll = (): void => {
     this.#timer = undefined;
-    const lookAgainMs = this.#keep(performance.now());
-    if (this.#leaders.size > 0) this.#lookIn(lookAgainMs);
+    const nextMs = this.#enforce(performance.now());
+    if (this.#leaders.size > 0) this.#pollIn(nextMs);
   };
 
-  #lookIn(ms: number): void {
+  #pollIn(ms: number): void {
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(this.#look, ms).unref();
+    this.#timer = setTimeout(this.#poll, ms).unref();
   }
 
-  /** Returns the milliseconds until the next look. */
-  #keep(now: number): number {
+  /** Returns the milliseconds until the next poll. */
+  #enforce(now: number): number {
     try {
-      if (now - this.#foundAt >= FIND_MS) this.#findAgain(now);
-      this.#budget?.look(now);
+      if (now - this.#searchedAt >= FIND_MS) this.#updateQuota(now);
+      this.#budget?.measure(now);
     } catch {
-      // The quota has gone, or its figures have.
+      // The quota or its figures no longer exist.
       this.#budget = undefined;
     }
     const budget = this.#budget;
@@ -72,72 +72,72 @@ export class QuotaKeeper {
       this.#resumeAll();
       return FIND_MS;
     }
-    const [last, others] = this.#yielding();
-    if (budget.isSpent) this.#last.pause(last, now);
-    else if (budget.isRested) this.#resumeSome(budget.processors, now);
-    if (budget.isOverdrawn) this.#others.pause(others, now);
-    else if (!budget.isSpent) this.#others.resume();
-    this.#last.resumeAfter(LAST_PAUSED_MS, LOOK_MS, now);
-    this.#others.resumeAfter(OTHERS_PAUSED_MS, OTHERS_PAUSED_MS, now);
-    if (last.length + others.length === 0) return IDLE_MS;
-    if (last.length > 0 || (others.length > 0 && budget.isBusy)) this.#busyAt = now;
-    return now - this.#busyAt < BUSY_MS ? LOOK_MS : REST_MS;
+    const [lowest, low] = this.#byPriority();
+    if (budget.isSpent) this.#lowest.pause(lowest, now);
+    else if (budget.isHalfFull) this.#resumeSome(budget.cpus, now);
+    if (budget.isOverdrawn) this.#low.pause(low, now);
+    else if (!budget.isSpent) this.#low.resume();
+    this.#lowest.resumeAfter(LOWEST_PAUSED_MS, POLL_MS, now);
+    this.#low.resumeAfter(LOW_PAUSED_MS, LOW_PAUSED_MS, now);
+    if (lowest.length + low.length === 0) return IDLE_MS;
+    if (lowest.length > 0 || (low.length > 0 && budget.isBusy)) this.#busyAt = now;
+    return now - this.#busyAt < BUSY_MS ? POLL_MS : REST_MS;
   }
 
-  /** Resumes at most as many as there are processors: the rest of the quota shows only at the next look. */
+  /** Resumes at most as many as there are CPUs: what is left of the quota shows only at the next poll. */
   #resumeSome(processors: number, now: number): void {
-    if (now - this.#someResumedAt < RESUMED_MS) return;
-    this.#someResumedAt = now;
-    this.#last.resume(Math.max(1, Math.floor(processors)));
+    if (now - this.#resumedAt < RESUME_EVERY_MS) return;
+    this.#resumedAt = now;
+    this.#lowest.resume(Math.max(1, Math.floor(processors)));
   }
 
-  #findAgain(now: number): void {
-    this.#foundAt = now;
+  #updateQuota(now: number): void {
+    this.#searchedAt = now;
     const quota = this.#find();
     if (!quota) this.#budget = undefined;
-    else if (!this.#budget?.isOf(quota)) this.#budget = new QuotaBudget(quota, now);
+    else if (!this.#budget?.matches(quota)) this.#budget = new QuotaBudget(quota, now);
   }
 
-  /** The processes that give way to everybody, and those that give way to some. */
-  #yielding(): [last: number[], others: number[]] {
-    const [last, others]: [number[], number[]] = [[], []];
+  /** The processes of the lowest priority, and the others with a lower priority than the service. */
+  #byPriority(): [last: number[], others: number[]] {
+    const [lowest, low]: [number[], number[]] = [[], []];
     for (const leader of this.#leaders) {
-      const niceness = nicenessOf(leader);
-      const givesWay = niceness > OWN_NICENESS;
-      const isLast = givesWay && niceness >= LAST_NICENESS;
-      if (!isLast) this.#last.resumeTree(leader);
-      if (isLast || !givesWay) this.#others.resumeTree(leader);
-      if (givesWay) (isLast ? last : others).push(leader);
+      const niceness = readNiceness(leader);
+      const isLow = niceness > OWN_NICENESS;
+      const isLowest = isLow && niceness >= LOWEST_PRIORITY_NICENESS;
+      if (!isLowest) this.#lowest.resumeTree(leader);
+      if (isLowest || !isLow) this.#low.resumeTree(leader);
+      if (isLow) (isLowest ? lowest : low).push(leader);
     }
-    return [last, others];
+    return [lowest, low];
   }
 
   #resumeAll(): void {
-    this.#last.resume();
-    this.#others.resume();
+    this.#lowest.resume();
+    this.#low.resume();
   }
 }
 
-/** From here on a process gives way to everybody: 15 more than the service, or the highest niceness. */
-const LAST_NICENESS = Math.min(OWN_NICENESS + 15, HIGHEST_NICENESS);
-/** The longest pause at a stretch: each process gets a little of every second. */
-const LAST_PAUSED_MS = 500;
-/** Likewise, and how long they then run: where calls alone need the quota, they get half of the time. */
-const OTHERS_PAUSED_MS = 100;
-const LOOK_MS = 10;
-/** A few looks, some of which are late. */
-const JUST_MS = 50;
-/** The time until resumed processes have used up the rest, or leave some for others. */
-const RESUMED_MS = 30;
-/** Shorter than two processors take to use up one processor's usual period. */
+/** From here on a process counts as lowest: 15 more than the service, or the highest niceness. */
+const LOWEST_PRIORITY_NICENESS = Math.min(OWN_NICENESS + 15, HIGHEST_NICENESS);
+/** The longest continuous pause: each process gets a little of every second. */
+const LOWEST_PAUSED_MS = 500;
+/** The same for the others, and how long they then run: if calls alone need the quota, they get half of the time. */
+const LOW_PAUSED_MS = 100;
+const POLL_MS = 10;
+/** A few polls, some of which are late. */
+const RECENT_MS = 50;
+/** The time until resumed processes have used up the rest, or have shown that they leave some. */
+const RESUME_EVERY_MS = 30;
+/** Shorter than two CPUs take to use up one CPU's usual period. */
 const REST_MS = 40;
-/** The delay before a process that keeps up with all may begin to give way. */
+/** The delay before the priority of a process may be lowered. */
 const IDLE_MS = 250;
 /** A process that used much may do so again. */
 const BUSY_MS = 1_000;
 const FIND_MS = 10_000;
 
-function nicenessOf(pid: number): number {
+function readNiceness(pid: number): number {
   try {
     return getPriority(pid);
   } catch {
@@ -146,46 +146,46 @@ function nicenessOf(pid: number): number {
 }
 
 /**
- * The rest of a quota at this moment: it fills at three quarters of the quota's pace, up to a tenth of a period's, and
- * use is subtracted. Stopping when it is empty keeps within the quota in each period, although nobody knows when one
- * begins, and measurements are some time apart.
+ * The current rest of a quota: it fills at three quarters of the quota's rate, up to a tenth of a period, and usage is
+ * subtracted. Pausing when it is empty stays within the quota in each period, although it is unknown when one begins
+ * and measurements are some time apart.
  */
 export class QuotaBudget {
-  readonly processors: number;
+  readonly cpus: number;
   /** True when more than half of the quota is used. */
   isBusy = false;
-  readonly #quota: ProcessorQuota;
-  readonly #room: number;
+  readonly #quota: CpuQuota;
+  readonly #capacity: number;
   #left: number;
   #usedMs: number;
-  #lookedAt: number;
+  #measuredAt: number;
 
-  constructor(quota: ProcessorQuota, now: number) {
-    this.processors = quota.processors;
+  constructor(quota: CpuQuota, now: number) {
+    this.cpus = quota.cpus;
     this.#quota = quota;
-    this.#room = quota.processors * quota.periodMs * ROOM;
-    this.#left = this.#room;
+    this.#capacity = quota.cpus * quota.periodMs * CAPACITY;
+    this.#left = this.#capacity;
     this.#usedMs = quota.usedMs();
-    this.#lookedAt = now;
+    this.#measuredAt = now;
   }
 
-  isOf({ processors, periodMs }: ProcessorQuota): boolean {
-    return processors === this.processors && periodMs === this.#quota.periodMs;
+  matches({ cpus: processors, periodMs }: CpuQuota): boolean {
+    return processors === this.cpus && periodMs === this.#quota.periodMs;
   }
 
-  /** Throws when the use can no longer be read. */
-  look(now: number): void {
+  /** Throws when the usage can no longer be read. */
+  measure(now: number): void {
     const usedMs = this.#quota.usedMs();
     const used = usedMs - this.#usedMs;
-    const mayUse = (now - this.#lookedAt) * this.processors;
-    this.isBusy = used > mayUse / 2;
-    this.#left = Math.min(this.#room, Math.max(-DEBT * this.#room, this.#left + mayUse * SHARE - used));
+    const available = (now - this.#measuredAt) * this.cpus;
+    this.isBusy = used > available / 2;
+    this.#left = Math.min(this.#capacity, Math.max(-DEBT_MAX * this.#capacity, this.#left + available * SHARE - used));
     this.#usedMs = usedMs;
-    this.#lookedAt = now;
+    this.#measuredAt = now;
   }
 
-  get isRested(): boolean {
-    return this.#left > this.#room / 2;
+  get isHalfFull(): boolean {
+    return this.#left > this.#capacity / 2;
   }
 
   get isSpent(): boolean {
@@ -193,15 +193,15 @@ export class QuotaBudget {
   }
 
   get isOverdrawn(): boolean {
-    return this.#left < -this.#room;
+    return this.#left < -this.#capacity;
   }
 }
 
 const SHARE = 0.75;
-/** The share of a period's quota that the budget may hold. */
-const ROOM = 0.1;
+/** The capacity of the budget, as a share of a period's quota. */
+const CAPACITY = 0.1;
 /**
- * In multiples of the room; a larger debt is forgotten, so that processes that give way do not wait long for the use of
- * others.
+ * The largest debt, in multiples of the capacity; more is ignored, so that low-priority processes do not wait long
+ * because of the usage of others.
  */
-const DEBT = 4;
+const DEBT_MAX = 4;

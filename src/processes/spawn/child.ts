@@ -1,79 +1,79 @@
 import { rmSync, writeSync } from "node:fs";
 import type { Socket } from "node:net";
 import { keepWithinQuota } from "../quota/quota.ts";
-import { signsOf, wordOf } from "./guard.ts";
+import { signsOf as guardSigns, wordOf as guardLine } from "./guard.ts";
 import type { SpawnHelperReply, SpawnHelperRequest } from "./spawn-helper.ts";
 import { killGroup, spawnDirectly, type SpawnRequest } from "./spawn.ts";
 
 /**
- * The spawn helper's process: it starts processes on request, hands over their pipes, and reports the end of each. As the
- * parent of everything that gives way to the serving process, it also keeps them within the quota of processor time.
- * Its stdin ends with its owner: then it lets its processes end, ends the rest, and ends.
+ * The spawn helper's process: it starts processes on request, hands over their pipes, and reports the end of each. As
+ * the parent of all processes with a lower priority than the serving process, it also keeps them within the CPU quota.
+ * When its owner ends, its stdin closes: it then gives its processes time to end, ends the rest, and exits.
  */
 
-/** How long running processes may go on when their user is gone: most end when their pipes do. */
-const LAST_MS = 1_000;
-/** Leads to the guard, which ends running processes when this process and its owner are both gone. */
+/** How long running processes may continue without their owner: most end when their pipes close. */
+const GRACE_MS = 1_000;
+/** Leads to the guard, which ends running processes once this process and its owner have both ended. */
 const GUARD_DESCRIPTOR = 4;
 
-/** The running processes, by their ids. */
+/** The running processes, by their PIDs. */
 const running = new Map<number, SpawnRequest>();
-let isLast = false;
+let isEnding = false;
 const keeper = keepWithinQuota(process.argv[2]);
 
-process.on("message", (question: SpawnHelperRequest) => void carryOut(question));
-// Node does not report a channel that ends while a pipe is on its way over it.
+process.on("message", (message: SpawnHelperRequest) => void execute(message));
+// Node does not report a channel that closes while a pipe is in transit on it.
 process.stdin.resume().on("close", () => {
-  isLast = true;
+  isEnding = true;
   keeper.close();
   setTimeout(() => {
     for (const pid of running.keys()) remove(pid);
     process.exit(0);
-  }, LAST_MS);
-  endWhenAlone();
+  }, GRACE_MS);
+  exitIfIdle();
 });
 // A terminal signals all of its processes. The serving process may need this one until it has ended its processes.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => {});
-answer({ id: 0 });
+reply({ id: 0 });
 
-async function carryOut({ id, request }: SpawnHelperRequest): Promise<void> {
-  if (isLast) return;
+async function execute({ id, request }: SpawnHelperRequest): Promise<void> {
+  if (isEnding) return;
   try {
     const starting = spawnDirectly(request);
     const { pid, pipes, exited } = await starting;
     running.set(pid, request);
-    for (const sign of signsOf(request)) tellGuard(sign, pid);
+    for (const sign of guardSigns(request)) notifyGuard(sign, pid);
     keeper.started(pid);
-    // Bytes that arrive from now on are for the receiver of the pipe, and nothing else happens in this turn.
-    for (const pipe of pipes) if (pipe) keep(pipe as Socket);
-    answer({ id, pid });
-    for (const [descriptor, pipe] of pipes.entries()) if (pipe) answer({ id, descriptor }, pipe as Socket);
-    answer({ id, isComplete: true });
-    answer({ id, exit: await exited });
-    if (isLast) remove(pid);
+    // Bytes that arrive from now on belong to the receiver of the pipe; nothing else happens in this turn.
+    for (const pipe of pipes) if (pipe) detach(pipe as Socket);
+    reply({ id, pid });
+    for (const [descriptor, pipe] of pipes.entries()) if (pipe) reply({ id, descriptor }, pipe as Socket);
+    reply({ id, isComplete: true });
+    reply({ id, exit: await exited });
+    if (isEnding) remove(pid);
     running.delete(pid);
-    tellGuard("-", pid);
+    notifyGuard("-", pid);
     keeper.ended(pid);
-    endWhenAlone();
+    exitIfIdle();
   } catch (error) {
     const { message, code, path } = error as NodeJS.ErrnoException;
-    answer({ id, error: { message, ...(code !== undefined && { code }), ...(path !== undefined && { path }) } });
+    reply({ id, error: { message, ...(code !== undefined && { code }), ...(path !== undefined && { path }) } });
   }
 }
 
-function tellGuard(sign: Parameters<typeof wordOf>[0], pid: number): void {
+function notifyGuard(sign: Parameters<typeof guardLine>[0], pid: number): void {
   try {
-    writeSync(GUARD_DESCRIPTOR, wordOf(sign, pid));
+    writeSync(GUARD_DESCRIPTOR, guardLine(sign, pid));
   } catch {
-    // There is none, or it has ended.
+    // There is no guard, or it has ended.
   }
 }
 
-function endWhenAlone(): void {
-  if (isLast && running.size === 0) process.exit(0);
+function exitIfIdle(): void {
+  if (isEnding && running.size === 0) process.exit(0);
 }
 
-/** Removes a process and what it may have left behind. */
+/** Kills a process and removes what it may have left behind. */
 function remove(pid: number): void {
   const { cwd, hasOwnFolder } = running.get(pid)!;
   killGroup(pid);
@@ -81,14 +81,14 @@ function remove(pid: number): void {
 }
 
 /**
- * For its receiver. Node begins to read every pipe that it makes, and has no public way to stop that; and when a program
- * ends, Node destroys its input, which could not be handed over then.
+ * Prepares a pipe for its receiver. Node starts reading every pipe that it creates, and has no public way to stop that;
+ * and when a program ends, Node destroys its input, which could not be handed over then.
  */
-function keep(pipe: Socket): void {
+function detach(pipe: Socket): void {
   (pipe as { _handle?: { readStop(): void } })._handle?.readStop();
   pipe.destroy = () => pipe;
 }
 
-function answer(message: SpawnHelperReply, pipe?: Socket): void {
+function reply(message: SpawnHelperReply, pipe?: Socket): void {
   if (process.connected) process.send!(message, pipe, {}, () => {});
 }

@@ -4,10 +4,10 @@ import { endMarkedScript, MARK, ownMark, shellEnvironment } from "./marked.ts";
 import { spawnDirectly, type Spawn, type Spawner, type SpawnRequest } from "./spawn.ts";
 
 /**
- * Ends started processes when nobody else is left to do so. It is a shell that only reads from a pipe, which the
- * processes that start others, and nobody else, hold open: which processes run, which have ended, and which are marked.
- * When the pipe ends, all of its writers are dead, and the shell kills what still runs and what marked processes have
- * left. No process can evade that, as it can ignore the end of its input.
+ * Ends started processes when no other process is left to do so. It is a shell that only reads from a pipe, which no
+ * processes but those that start others hold open: which processes run, which have ended, and which are marked. When
+ * the pipe ends, all of its writers are dead, and the shell kills what still runs and what marked processes have left
+ * behind. Unlike the end of its input, no process can ignore that.
  */
 const script = `trap '' HUP INT TERM
 running=' '
@@ -26,42 +26,42 @@ const END_MS = 5_000;
 
 export class Guard {
   readonly #shell: ChildProcess;
-  readonly #gone: Promise<void>;
+  readonly #exited: Promise<void>;
   isAlive: boolean;
 
   constructor() {
-    // In a session of its own: signals of a terminal to all of its processes are not for this one.
+    // In a session of its own, so that signals of a terminal to all of its processes do not reach it.
     this.#shell = spawn("/bin/sh", ["-c", script, "sh", ownMark], {
       env: shellEnvironment(),
       stdio: ["pipe", "ignore", "ignore"],
       detached: true,
     });
     this.isAlive = this.#shell.pid !== undefined;
-    this.#gone = new Promise((resolve) => {
-      const over = (): void => {
+    this.#exited = new Promise((resolve) => {
+      const onExit = (): void => {
         this.isAlive = false;
         resolve();
       };
-      this.#shell.once("exit", over);
-      // Where no shell can be started, started processes are left to end by themselves.
-      this.#shell.once("error", () => this.#shell.pid === undefined && over());
+      this.#shell.once("exit", onExit);
+      // If no shell can be started, started processes are left to end on their own.
+      this.#shell.once("error", () => this.#shell.pid === undefined && onExit());
     });
     this.#shell.unref();
     this.pipe.on("error", () => {});
     this.pipe.unref();
   }
 
-  /** For another process that starts some: it writes the lines of `wordOf` there. */
+  /** For another process that starts some: it writes lines of `guardLine` there. */
   get pipe(): Socket {
     return this.#shell.stdin as Socket;
   }
 
   started(pid: number, request: SpawnRequest): void {
-    for (const sign of signsOf(request)) this.#say(sign, pid);
+    for (const sign of signsOf(request)) this.#write(sign, pid);
   }
 
   ended(pid: number): void {
-    this.#say("-", pid);
+    this.#write("-", pid);
   }
 
   async close(): Promise<void> {
@@ -69,11 +69,11 @@ export class Guard {
     this.#shell.ref();
     this.pipe.destroy();
     const timer = setTimeout(() => this.#shell.kill("SIGKILL"), END_MS);
-    await this.#gone;
+    await this.#exited;
     clearTimeout(timer);
   }
 
-  #say(sign: Sign, pid: number): void {
+  #write(sign: Sign, pid: number): void {
     if (this.isAlive) this.pipe.write(wordOf(sign, pid));
   }
 }
@@ -90,13 +90,13 @@ export function wordOf(sign: Sign, pid: number): string {
   return `${sign} ${pid}\n`;
 }
 
-/** Starts processes directly, and has each of them guarded. */
-export function guarded(guard: () => Guard): Spawn {
+/** Starts processes directly, and registers each with the guard. */
+export function spawnGuarded(guard: () => Guard): Spawn {
   return async (request) => {
-    const by = guard();
+    const current = guard();
     const started = await spawnDirectly(request);
-    by.started(started.pid, request);
-    void started.exited.then(() => by.ended(started.pid));
+    current.started(started.pid, request);
+    void started.exited.then(() => current.ended(started.pid));
     return started;
   };
 }
@@ -104,5 +104,5 @@ export function guarded(guard: () => Guard): Spawn {
 /** Starts processes directly, without a spawn helper. */
 export function openGuarded(): Spawner {
   const guard = new Guard();
-  return { start: guarded(() => guard), close: () => guard.close() };
+  return { start: spawnGuarded(() => guard), close: () => guard.close() };
 }

@@ -11,7 +11,7 @@ import {
   newestLinks,
   retain,
   retentions,
-  tenantsOf,
+  distinctTenants,
 } from "../audit.ts";
 import type { AddedLink } from "../dialect.ts";
 import type { Steps } from "../steps.ts";
@@ -19,37 +19,37 @@ import type { PostgresDatabase, RunSql, Snapshot } from "./database.ts";
 import { postgresDialect } from "./dialect.ts";
 import { runSteps } from "./steps.ts";
 
-/** Links that are in memory at once while all are read. */
 const LINKS_AT_ONCE = 50;
 
 const QUICK = { isDurable: false } as const;
 
-/** Records an event in the transaction of its change, after all locks on tenants and contents. */
+/** Records an event in the transaction of its change. Call it after all locks on tenants and contents. */
 export async function appendAudit(run: RunSql, entry: AuditEntry): Promise<void> {
   await runSteps(run, appendLinks(postgresDialect, [entry]));
 }
 
-/** A database, or one transaction. */
 interface AuditDatabase extends Pick<PostgresDatabase, "run" | "transaction"> {
   snapshot(): Promise<Pick<Snapshot, "parts" | "close">>;
 }
 
-/** The audit log as the rest of Berth uses it. No transaction waits long for another process, so that none is refused immediately. */
+/**
+ * The audit log in Postgres. Its transactions never wait long for other processes, so `patient` makes no difference.
+ */
 export function postgresAuditLinks(database: AuditDatabase): AuditLinks {
   const read = <T>(steps: Steps<T>): Promise<T> => runSteps(database.run, steps);
-  /** The first links of entries that may be stored, as the connection was lost while they were committed. */
-  const unsure = new WeakMap<readonly AuditEntry[], AddedLink>();
+  /** The first links of entries that may have been stored, because the connection was lost during the commit. */
+  const uncertain = new WeakMap<readonly AuditEntry[], AddedLink>();
   return {
     async append(entries) {
       let first: AddedLink | undefined;
       try {
-        await database.transaction(async (within) => {
-          const perhaps = unsure.get(entries);
-          if (perhaps && (await isStored(within, perhaps, entries))) return;
-          [first] = await runSteps(within, appendLinks(postgresDialect, entries));
+        await database.transaction(async (run) => {
+          const maybeStored = uncertain.get(entries);
+          if (maybeStored && (await isStored(run, maybeStored, entries))) return;
+          [first] = await runSteps(run, appendLinks(postgresDialect, entries));
         }, QUICK);
       } catch (error) {
-        if (first && (error as BerthError).code === "store_uncertain") unsure.set(entries, first);
+        if (first && (error as BerthError).code === "store_uncertain") uncertain.set(entries, first);
         throw error;
       }
     },
@@ -71,7 +71,8 @@ export function postgresAuditLinks(database: AuditDatabase): AuditLinks {
     head: () => read(anchorHead(postgresDialect)),
 
     async anchor({ now = false } = {}) {
-      // Usually there is nothing to do, and nothing has to wait for the lock. Its head may be stored elsewhere, to be found here.
+      // Check without the lock first, as there is usually nothing to do. The head may be saved elsewhere, so it must be
+      // durable.
       if (await read(isAnchorDue(now)))
         await database.transaction((run) => runSteps(run, addAnchor(postgresDialect, now)));
       return read(anchorHead(postgresDialect));
@@ -84,10 +85,10 @@ export function postgresAuditLinks(database: AuditDatabase): AuditLinks {
   };
 }
 
-/** Locks the chain: a transaction that appended the link holds it until its end is known. */
+/** Locks the chain, so that a transaction that appended the link has either committed or failed. */
 async function isStored(run: RunSql, link: AddedLink, entries: readonly AuditEntry[]): Promise<boolean> {
-  await runSteps(run, postgresDialect.lockChainEnds(tenantsOf(entries)));
+  await runSteps(run, postgresDialect.lockChainEnds(distinctTenants(entries)));
   const { tenant, at, hash } = link;
-  const [found] = await run("SELECT 1 FROM audit WHERE tenant = $1 AND at = $2 AND hash = $3", [tenant, at, hash]);
-  return found !== undefined;
+  const [storedLink] = await run("SELECT 1 FROM audit WHERE tenant = $1 AND at = $2 AND hash = $3", [tenant, at, hash]);
+  return storedLink !== undefined;
 }

@@ -1,36 +1,34 @@
 import { matches, type Cid } from "../../lib/cid.ts";
 import { PostgresDatabase, type RunSql } from "./database.ts";
 
-/** Tells what copies of a database are worth: its contents, and the settings of Postgres on which they depend. */
+/** The state of a database, as far as it affects its backups: its contents, and the relevant settings of Postgres. */
 export interface DatabaseState {
   readonly contents: number;
   readonly bytes: number;
-  /** Contents that are not what their CID says. */
   readonly damaged: readonly Cid[];
-  /** Faults of the settings, for people. */
+  /** Problems of the settings, for display. */
   readonly warnings: readonly string[];
-  /** The last change log that Postgres has kept elsewhere, in milliseconds since the epoch; undefined for none. */
+  /** When Postgres last archived a WAL file, in milliseconds since the epoch; undefined for never. */
   readonly archivedAt: number | undefined;
 }
 
-/** At least one content is read at a time, and no more than these together hold. */
+/** The maximum size of contents read at once, but at least one content. */
 const READ_BYTES = 16 * 1024 * 1024;
 const READ_CONTENTS = 1_000;
 
-/** Reads every content, while Berth serves or not. */
 export async function checkDatabase(url: string): Promise<DatabaseState> {
   const database = new PostgresDatabase(url);
   try {
     let [contents, bytes, last] = [0, 0, 0];
     const damaged: Cid[] = [];
-    for (let read; (read = await contentsAfter(database.run, last)).length > 0; last = read.at(-1)!.id) {
-      for (const content of read) {
+    for (let batch; (batch = await contentsAfter(database.run, last)).length > 0; last = batch.at(-1)!.id) {
+      for (const content of batch) {
         contents += 1;
         bytes += content.bytes.length;
         if (!matches(content.cid, content.bytes)) damaged.push(content.cid);
       }
     }
-    return { contents, bytes, damaged, ...(await settingsOf(database.run)) };
+    return { contents, bytes, damaged, ...(await checkSettings(database.run)) };
   } finally {
     await database.close();
   }
@@ -52,7 +50,7 @@ function contentsAfter(run: RunSql, id: number): Promise<ReadContent[]> {
   );
 }
 
-async function settingsOf(run: RunSql): Promise<Pick<DatabaseState, "warnings" | "archivedAt">> {
+async function checkSettings(run: RunSql): Promise<Pick<DatabaseState, "warnings" | "archivedAt">> {
   const [found] = await run<{
     fsync: string;
     pages: string;
@@ -70,9 +68,9 @@ async function settingsOf(run: RunSql): Promise<Pick<DatabaseState, "warnings" |
   const faults: [boolean, string][] = [
     [fsync === "off", "fsync is off: a power cut may damage the database and lose what was acknowledged"],
     [pages === "off", "full_page_writes is off: a power cut may damage the database"],
-    [sums === "off", "data_checksums is off: damage on the disk is found only where Berth reads contents"],
-    [failedAt !== null && failedAt > (archivedAt ?? 0), "archiving fails: the last change logs are kept nowhere else"],
+    [sums === "off", "data_checksums is off: damage on disk is found only in contents that Berth reads"],
+    [failedAt !== null && failedAt > (archivedAt ?? 0), "archiving fails: the latest WAL files are not archived"],
   ];
-  const warnings = faults.flatMap(([isSo, text]) => (isSo ? [text] : []));
+  const warnings = faults.flatMap(([isProblem, text]) => (isProblem ? [text] : []));
   return { warnings, archivedAt: archivedAt ?? undefined };
 }

@@ -1,18 +1,18 @@
-/** A thread for one collection; it ends with it. Started by `collect.ts`. */
+/** The thread of a single collection. Started by `collect.ts`. */
 import { parentPort, workerData } from "node:worker_threads";
 import { collection, type CollectedStore } from "../collection.ts";
-import type { OrderToThread, ReportOfThread } from "./collect.ts";
+import type { PostgresCollectionTask, PostgresCollectionReport } from "./collect.ts";
 import { asStoreFailure, PostgresDatabase } from "./database.ts";
 import { postgresDialect } from "./dialect.ts";
 import { runSteps, shortWrites } from "./steps.ts";
 import { removeLeftovers } from "./tenant-staging.ts";
 
-const { url, order } = workerData as OrderToThread;
+const { url, order } = workerData as PostgresCollectionTask;
 const database = new PostgresDatabase(url);
-parentPort!.postMessage(await carriedOut(), []);
+parentPort!.postMessage(await run(), []);
 await database.close();
 
-async function carriedOut(): Promise<ReportOfThread> {
+async function run(): Promise<PostgresCollectionReport> {
   try {
     return { collected: await collection(collectedStore(), order) };
   } catch (error) {

@@ -1,55 +1,54 @@
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 import { BerthError } from "../../lib/errors.ts";
-import type { CollectionOrder, CollectionResult } from "../store.ts";
+import type { CollectionOptions, CollectionResult } from "../store.ts";
 
-export interface OrderToThread {
+export interface PostgresCollectionTask {
   readonly url: string;
-  readonly order: CollectionOrder;
+  readonly order: CollectionOptions;
 }
 
-/** Its result, or the error that it ended with. */
-export type ReportOfThread =
+export type PostgresCollectionReport =
   | { readonly collected: CollectionResult }
   | { readonly code: BerthError["code"]; readonly detail: string };
 
 const workerFile = new URL("./collect-worker.js", import.meta.url);
-/** It holds the CIDs of all that one tenant refers to, and some contents at a time, which are outside of this. */
+/** For the CIDs of everything that one tenant refers to. Buffers of contents are allocated outside the heap. */
 const resourceLimits = { maxOldGenerationSizeMb: 512, maxYoungGenerationSizeMb: 16 };
 
-/** Collections of one process, on a thread: searching everything that a tenant refers to takes seconds. */
+/** Runs the collections of one process on a thread, as scanning everything that a tenant refers to takes seconds. */
 export class CollectionThreads {
   readonly #url: string;
   #worker: Worker | undefined;
   #running: Promise<unknown> = Promise.resolve();
-  #isOver = false;
+  #isClosed = false;
 
   constructor(url: string) {
     this.#url = url;
   }
 
-  /** One after the other. */
-  collect(order: CollectionOrder): Promise<CollectionResult> {
+  /** Collections are serialized. */
+  collect(order: CollectionOptions): Promise<CollectionResult> {
     const collecting = this.#running.then(() => this.#collect(order));
     this.#running = collecting.catch(() => {});
     return collecting;
   }
 
-  /** Ends the current collection: the database undoes the step that it is at. */
+  /** Ends the current collection. The database rolls back its current step. */
   async close(): Promise<void> {
-    this.#isOver = true;
+    this.#isClosed = true;
     await this.#worker?.terminate();
     await this.#running;
   }
 
-  async #collect(order: CollectionOrder): Promise<CollectionResult> {
-    if (this.#isOver) throw stopped();
-    const workerData: OrderToThread = { url: this.#url, order };
+  async #collect(order: CollectionOptions): Promise<CollectionResult> {
+    if (this.#isClosed) throw stopped();
+    const workerData: PostgresCollectionTask = { url: this.#url, order };
     const worker = new Worker(workerFile, { workerData, resourceLimits, execArgv: [] });
     this.#worker = worker;
-    let report: ReportOfThread | undefined;
-    worker.on("message", (message: ReportOfThread) => (report = message));
-    // Rejects with what it did not catch, such as having no more memory.
+    let report: PostgresCollectionReport | undefined;
+    worker.on("message", (message: PostgresCollectionReport) => (report = message));
+    // Rejects with an uncaught error, such as running out of memory.
     await once(worker, "exit");
     if (!report) throw stopped();
     if ("collected" in report) return report.collected;
@@ -58,5 +57,5 @@ export class CollectionThreads {
 }
 
 function stopped(): BerthError {
-  return new BerthError("store_failed", "the collection was ended before it was through; the next one goes on");
+  return new BerthError("store_failed", "the collection was interrupted; the next one continues it");
 }

@@ -12,64 +12,66 @@ import {
 import { BerthError } from "../../lib/errors.ts";
 import type { Log } from "../../lib/log.ts";
 
-/** Connections for work. Those of the node itself, and for unknown tokens, are apart; the feed has one more. */
+/** Connections for regular work. The node itself, unknown tokens and the feed have separate ones. */
 const CONNECTIONS = 8;
-/** A connection that is not there by then is not waited for. */
+/** Connection timeout. */
 const CONNECT_MS = 5_000;
-/** The longest that one statement may take, and that a transaction may stand still where it may take long. */
+/** The maximum duration of a statement, and the maximum idle time within a transaction whose statements may be slow. */
 const STATEMENT_MS = 30_000;
-const STILL_MS = 10_000;
-/** A connection is lost over which no answer came for so much longer, or no sign of life for so long. */
-const ANSWER_MS = 5_000;
+const IDLE_MS = 10_000;
+/** How much longer the client waits for the response to a statement, and the interval of TCP keep-alive probes. */
+const RESPONSE_MARGIN_MS = 5_000;
 const KEEP_ALIVE_MS = 10_000;
-/** The longest that the reader of a snapshot may stand still: the database removes nothing that it may yet see. */
-const READER_MS = 600_000;
-/** How often a transaction begins again that others have kept from its end. */
+/**
+ * The maximum idle time of a snapshot's reader. Meanwhile, the database cannot vacuum anything that the snapshot sees.
+ */
+const SNAPSHOT_IDLE_MS = 600_000;
+/** How often a transaction is attempted after conflicts, and the base of the backoff. */
 const ATTEMPTS = 6;
-const AGAIN_MS = 20;
+const BACKOFF_MS = 20;
 
-/** Values in, rows out. Columns are named as the fields of the type. */
+/** Runs a statement. Its columns have the names of the properties of `Row`. */
 export type RunSql = <Row extends object = object>(sql: string, values?: readonly unknown[]) => Promise<Row[]>;
 
 /**
- * A Postgres database, over connections that any pool between here and there may share: nothing is kept on a connection
- * beyond one transaction, and no statement has a name. Whatever Postgres or the network throws becomes `store_failed`.
+ * A Postgres database, through connections that any pooler in between may share: there is no session state beyond one
+ * transaction, and there are no named statements. All errors of Postgres and the network become `store_failed`.
  */
 export class PostgresDatabase {
   readonly #pool: Pool;
   readonly #url: string;
   readonly #statementMs: number;
-  /** The end of the last change of each tenant that has one under way. */
-  readonly #changing = new Map<string, Promise<void>>();
-  /** The connections in use, without those whose statements may take long. */
-  readonly #hurried = new Set<PoolClient>();
-  /** True while it is known to be out of reach: who asks then is not kept waiting for what cannot come. */
-  isAway: () => boolean = () => false;
+  /** The end of the last change of each tenant with changes in progress. */
+  readonly #changeQueue = new Map<string, Promise<void>>();
+  /** The connections in use, except those whose statements may be slow. */
+  readonly #timed = new Set<PoolClient>();
+  /** True while the database is known to be unreachable. Requests then fail immediately. */
+  isUnreachable: () => boolean = () => false;
 
   constructor(url: string, log?: Log, statementMs = STATEMENT_MS, connections = CONNECTIONS) {
     this.#url = url;
     this.#statementMs = statementMs;
-    this.#pool = new Pool({ ...connectionOf(url, statementMs), max: connections, idleTimeoutMillis: 60_000 });
-    // The error of an idle connection has all of that connection in it.
+    this.#pool = new Pool({ ...clientConfig(url, statementMs), max: connections, idleTimeoutMillis: 60_000 });
+    // The error of an idle connection contains the entire connection.
     this.#pool.on("error", (error) =>
       log?.warn({ err: asStoreFailure(error) }, "an idle connection to the database was lost"),
     );
-    this.#pool.on("acquire", (client) => this.#hurried.add(client));
-    this.#pool.on("release", (_error, client) => this.#hurried.delete(client));
+    this.#pool.on("acquire", (client) => this.#timed.add(client));
+    this.#pool.on("release", (_error, client) => this.#timed.delete(client));
   }
 
-  /** Ends the connections over which callers wait for a database that does not answer; they get errors. */
-  dropWaiting(): void {
-    // Types leave out that it is a client.
-    for (const client of this.#hurried) void (client as unknown as Client).end();
+  /** Ends the connections of callers who wait for an unresponsive database. The callers get errors. */
+  endTimedConnections(): void {
+    // The types omit that it is a client.
+    for (const client of this.#timed) void (client as unknown as Client).end();
   }
 
-  /** One statement, which is a transaction by itself; it is never tried twice. */
+  /** Runs one statement in its own transaction, without retries. */
   readonly run: RunSql = async <Row extends object>(sql: string, values: readonly unknown[] = []) => {
-    // No text here holds it, and Postgres refuses to look.
+    // Postgres rejects texts with NUL, and none is stored.
     if (sql.startsWith("SELECT") && values.some((value) => typeof value === "string" && value.includes("\0")))
       return [];
-    this.#checkReach();
+    this.#checkReachable();
     try {
       return (await this.#pool.query<Row>(sql, [...values])).rows;
     } catch (error) {
@@ -77,79 +79,82 @@ export class PostgresDatabase {
     }
   };
 
-  #checkReach(): void {
-    if (this.isAway()) throw new BerthError("store_failed", AWAY);
+  #checkReachable(): void {
+    if (this.isUnreachable()) throw new BerthError("store_failed", UNREACHABLE);
   }
 
   /**
-   * Commits all that `work` does, or nothing of it. It begins again where others were in its way, unless it may run only
-   * `once`. What is `durable` is on the disk when this resolves; the rest a moment later. Rejects with `store_uncertain` where
-   * the connection was lost in the commit.
+   * Commits everything that `work` does, or nothing. Retries after conflicts unless `isOnce`. If `isDurable`, the
+   * changes are on disk when this resolves, otherwise shortly after. Rejects with `store_uncertain` if the connection
+   * was lost during the commit.
    */
   async transaction<T>(
     work: (run: RunSql) => Promise<T>,
-    how: TransactionSettings & { readonly tenant?: string } = {},
+    settings: TransactionSettings & { readonly tenant?: string } = {},
   ): Promise<T> {
     for (let attempts = 1; ; attempts++) {
       try {
-        return await this.#attempt(work, how);
+        return await this.#attempt(work, settings);
       } catch (error) {
-        if (how.isOnce || attempts === ATTEMPTS || !isWorthAnother(error)) throw error;
-        await pause(AGAIN_MS * attempts * Math.random());
+        if (settings.isOnce || attempts === ATTEMPTS || !isRetryable(error)) throw error;
+        await pause(BACKOFF_MS * attempts * Math.random());
       }
     }
   }
 
   /**
-   * As `transaction`, for a change of a tenant, one after the other. Those of this process wait here for their turn, so that
-   * one tenant's changes leave connections to others.
+   * The same for a change of a tenant. Changes of one tenant are serialized. Those of this process wait here, so that
+   * they leave connections to other tenants.
    */
-  async change<T>(tenant: string, work: (run: RunSql) => Promise<T>, how?: TransactionSettings): Promise<T> {
-    const asked = performance.now();
-    const before = this.#changing.get(tenant);
+  async change<T>(tenant: string, work: (run: RunSql) => Promise<T>, settings?: TransactionSettings): Promise<T> {
+    const startedAt = performance.now();
+    const previous = this.#changeQueue.get(tenant);
     let end = (): void => {};
-    const own = new Promise<void>((resolve) => (end = resolve));
-    this.#changing.set(tenant, own);
+    const current = new Promise<void>((resolve) => (end = resolve));
+    this.#changeQueue.set(tenant, current);
     try {
-      await before;
-      if (performance.now() - asked > this.#statementMs) throw new BerthError("store_failed", TOO_LONG);
-      return await this.transaction(work, { ...how, tenant });
+      await previous;
+      if (performance.now() - startedAt > this.#statementMs) throw new BerthError("store_failed", TOO_LONG);
+      return await this.transaction(work, { ...settings, tenant });
     } finally {
-      if (this.#changing.get(tenant) === own) this.#changing.delete(tenant);
+      if (this.#changeQueue.get(tenant) === current) this.#changeQueue.delete(tenant);
       end();
     }
   }
 
-  async #attempt<T>(work: (run: RunSql) => Promise<T>, how: TransactionSettings & { tenant?: string }): Promise<T> {
-    const { isDurable = true, isLong, tenant } = how;
-    this.#checkReach();
+  async #attempt<T>(
+    work: (run: RunSql) => Promise<T>,
+    settings: TransactionSettings & { tenant?: string },
+  ): Promise<T> {
+    const { isDurable = true, isLong, tenant } = settings;
+    this.#checkReachable();
     const client = await this.#pool.connect().catch((error: unknown) => {
       throw asStoreFailure(error);
     });
-    if (isLong) this.#hurried.delete(client);
+    if (isLong) this.#timed.delete(client);
     let lost: Error | undefined;
     const onError = (error: Error): void => void (lost ??= error);
     client.on("error", onError);
-    const ask = async (sql: string, values: readonly unknown[] = []) => {
+    const query = async (sql: string, values: readonly unknown[] = []) => {
       try {
-        return await client.query({ text: sql, values: [...values], ...(isLong && UNHURRIED) });
+        return await client.query({ text: sql, values: [...values], ...(isLong && NO_CLIENT_TIMEOUT) });
       } catch (error) {
-        // Another connection may lead to the server that takes writes.
-        if (!isAnswer(error) || codeOf(error) === READ_ONLY) lost ??= error as Error;
+        // A new connection may reach the server that accepts writes.
+        if (!isDatabaseError(error) || errorCode(error) === READ_ONLY) lost ??= error as Error;
         throw asStoreFailure(error);
       }
     };
-    const run = (async (sql, values) => (await ask(sql, values)).rows) as RunSql;
+    const run = (async (sql, values) => (await query(sql, values)).rows) as RunSql;
     try {
-      const locked = tenant === undefined ? "" : `; ${lockOf("tenant", tenant)}`;
-      await run(`${BEGIN}${limitsOf(this.#statementMs, isLong)}${isDurable ? "" : QUICK}${locked}`);
+      const locked = tenant === undefined ? "" : `; ${lockStatement("tenant", tenant)}`;
+      await run(`${BEGIN}${timeoutSettings(this.#statementMs, isLong)}${isDurable ? "" : ASYNC_COMMIT}${locked}`);
       const result = await work(run);
-      // It had not come to the commit.
+      // The connection was lost before the commit.
       if (lost) throw asStoreFailure(lost);
-      await this.#commit(client, ask);
+      await this.#commit(client, query);
       return result;
     } catch (error) {
-      if (!lost) await ask("ROLLBACK").catch(() => {});
+      if (!lost) await query("ROLLBACK").catch(() => {});
       throw error;
     } finally {
       client.off("error", onError);
@@ -157,29 +162,29 @@ export class PostgresDatabase {
     }
   }
 
-  async #commit(client: PoolClient, ask: (sql: string) => Promise<{ readonly command: string }>): Promise<void> {
+  async #commit(client: PoolClient, query: (sql: string) => Promise<{ readonly command: string }>): Promise<void> {
     const warnings: unknown[] = [];
     const onNotice = (notice: unknown): void => void warnings.push(notice);
     client.on("notice", onNotice);
     try {
-      const { command } = await ask("COMMIT");
-      if (command !== "COMMIT") throw new BerthError("store_failed", "the database undid the change; try again");
+      const { command } = await query("COMMIT");
+      if (command !== "COMMIT") throw new BerthError("store_failed", "the database rolled back the change; try again");
     } catch (error) {
       const { cause } = error as Error;
-      if (!cause || (isAnswer(cause) && !isLost(codeOf(cause)))) throw error;
-      throw new BerthError("store_uncertain", "the connection to the database was lost while it committed", { cause });
+      if (!cause || (isDatabaseError(cause) && !isConnectionLost(errorCode(cause)))) throw error;
+      throw new BerthError("store_uncertain", "the connection to the database was lost during the commit", { cause });
     } finally {
       client.off("notice", onNotice);
     }
     const [cause] = warnings;
-    // Somebody ended the wait for the servers that were to have it, too.
+    // An administrator ended the wait for the synchronous replicas.
     if (cause) throw new BerthError("store_uncertain", "a failover of the database may lose the change", { cause });
   }
 
-  /** Reads what stands there at one moment, however long reading takes: on a connection of its own, so that nobody waits for it. */
+  /** Opens a read-only transaction for one moment, on a connection of its own, so that it blocks no other work. */
   async snapshot(): Promise<Snapshot> {
-    const client = new Client(connectionOf(this.#url));
-    // Whoever reads on hears of it.
+    const client = new Client(clientConfig(this.#url));
+    // The error is reported by the next read.
     client.on("error", () => {});
     try {
       await client.connect();
@@ -196,7 +201,7 @@ export class PostgresDatabase {
   }
 }
 
-/** The first read fixes the moment. */
+/** The first read determines the moment. */
 export class Snapshot {
   readonly #client: Client;
   #cursors = 0;
@@ -213,9 +218,9 @@ export class Snapshot {
     }
   };
 
-  /** As `run`, with so many rows in memory at a time. */
+  /** The same with at most `atOnce` rows in memory at a time. */
   parts<Row extends object>(sql: string, values: readonly unknown[], atOnce: number): AsyncGenerator<Row[]> {
-    return partsOf<Row>(this.run, `part${++this.#cursors}`, sql, values, atOnce);
+    return readInBatches<Row>(this.run, `part${++this.#cursors}`, sql, values, atOnce);
   }
 
   async close(): Promise<void> {
@@ -223,8 +228,8 @@ export class Snapshot {
   }
 }
 
-/** Reads in a transaction, with so many rows in memory at a time, by a cursor that nothing else there has the name of. */
-export async function* partsOf<Row extends object>(
+/** Reads in a transaction with at most `atOnce` rows in memory, through a cursor with a unique name. */
+export async function* readInBatches<Row extends object>(
   run: RunSql,
   cursor: string,
   sql: string,
@@ -243,26 +248,25 @@ export async function* partsOf<Row extends object>(
 export interface TransactionSettings {
   readonly isDurable?: boolean;
   readonly isOnce?: boolean;
-  /** Each of its statements takes as long as it takes. */
+  /** Its statements have no time limit. */
   readonly isLong?: boolean;
 }
 
-/** Whoever stands still has lost its transaction, however long that may take: others wait for it, at its end all others. */
-function limitsOf(ms: number, isLong = false): string {
-  const [statementMs, stillMs] = isLong ? [0, ms] : [ms, Math.min(ms, STILL_MS)];
-  return `; SET LOCAL statement_timeout = ${statementMs}; SET LOCAL idle_in_transaction_session_timeout = ${stillMs}`;
+/** An idle client loses its transaction, because other transactions, and eventually vacuuming, wait for it. */
+function timeoutSettings(ms: number, isLong = false): string {
+  const [statementMs, idleMs] = isLong ? [0, ms] : [ms, Math.min(ms, IDLE_MS)];
+  return `; SET LOCAL statement_timeout = ${statementMs}; SET LOCAL idle_in_transaction_session_timeout = ${idleMs}`;
 }
 
-const QUICK = "; SET LOCAL synchronous_commit = off";
-/** Node knows no longer time. */
-const UNHURRIED = { query_timeout: 2 ** 31 - 1 };
-/** Who reads may wait in between for somebody who reads slowly. */
-/** Whatever the database has by default: who has waited for a lock sees what its holder has left. */
+const ASYNC_COMMIT = "; SET LOCAL synchronous_commit = off";
+/** The longest timer of Node.js. */
+const NO_CLIENT_TIMEOUT = { query_timeout: 2 ** 31 - 1 };
+/** Whatever the default is: after waiting for a lock, a transaction must see the changes of its previous holder. */
 const BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED";
 const BEGIN_SNAPSHOT = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = ${STATEMENT_MS};
-  SET LOCAL idle_in_transaction_session_timeout = ${READER_MS}`;
+  SET LOCAL idle_in_transaction_session_timeout = ${SNAPSHOT_IDLE_MS}`;
 
-/** Numbers of 64 bits arrive as numbers: none here is beyond what a number holds exactly. */
+/** 64-bit integers are parsed as numbers: all values here are within the safe range. */
 const types: CustomTypesConfig = {
   getTypeParser: ((id: number, format: "text" | "binary") =>
     id === INT8 || id === NUMERIC ? Number : parsers.getTypeParser(id, format)) as typeof parsers.getTypeParser,
@@ -270,88 +274,89 @@ const types: CustomTypesConfig = {
 const INT8 = 20;
 const NUMERIC = 1_700;
 
-export function connectionOf(connectionString: string, statementMs = STATEMENT_MS): ClientConfig {
+export function clientConfig(connectionString: string, statementMs = STATEMENT_MS): ClientConfig {
   return {
     connectionString,
     types,
     connectionTimeoutMillis: CONNECT_MS,
-    query_timeout: statementMs + ANSWER_MS,
+    query_timeout: statementMs + RESPONSE_MARGIN_MS,
     keepAlive: true,
     keepAliveInitialDelayMillis: KEEP_ALIVE_MS,
     application_name: "berth",
   };
 }
 
-/** Whoever listens between here and the database reads all that goes over the connection: its password first. */
-export function isOpenToListeners(url: string): boolean {
-  const { ssl, host } = new Client(connectionOf(url));
+/** True if the connection, including its password, can be read by an eavesdropper. */
+export function isUnencrypted(url: string): boolean {
+  const { ssl, host } = new Client(clientConfig(url));
   return !ssl && !/^(?:127\.|::1$|localhost$|\/)/.test(host);
 }
 
 /**
- * Waits until nobody else holds this, and holds it until the transaction ends. Whoever takes several takes them in this
- * order: tenants, contents by their CIDs, chains of the audit log by their tenants, and the counter of changes at last.
+ * Waits for the lock and holds it until the transaction ends. Locks must be taken in this order: tenants, contents by
+ * CID, chains of the audit log by tenant, and finally the counter of changes.
  */
 export async function lock(run: RunSql, kind: LockKind, name: string): Promise<void> {
-  await run(lockOf(kind, name));
+  await run(lockStatement(kind, name));
 }
 
 type LockKind = "upgrade" | "keys" | "tenant" | "secrets" | "lease" | "retention";
 
-/** A statement without parameters, which may follow another one. */
-export function lockOf(kind: LockKind, name: string): string {
+/** The statement for a lock. It has no parameters, so it can be combined with other statements. */
+export function lockStatement(kind: LockKind, name: string): string {
   const key = createHash("sha256").update(`${kind} ${name}`).digest().readBigInt64BE();
   return `SELECT pg_advisory_xact_lock(${key})`;
 }
 
 const READ_ONLY = "25006";
 
-/** The database itself said it, so that its code is a SQLSTATE. */
-function isAnswer(error: unknown): boolean {
+/** True for an error reported by the database, whose code is a SQLSTATE. */
+function isDatabaseError(error: unknown): boolean {
   return error instanceof DatabaseError;
 }
 
-function codeOf(error: unknown): string {
+function errorCode(error: unknown): string {
   const { code } = (error ?? {}) as { code?: unknown };
   return typeof code === "string" ? code : "";
 }
 
-/** Others moved first, hold what this waits for, or removed what this refers to. */
-function isWorthAnother(error: unknown): boolean {
+/** True after a serialization conflict, a deadlock, or a missing foreign key. */
+function isRetryable(error: unknown): boolean {
   const isFailure = error instanceof BerthError && error.code === "store_failed";
-  return isFailure && ["40001", "40P01", "23503"].includes(codeOf(error.cause));
+  return isFailure && ["40001", "40P01", "23503"].includes(errorCode(error.cause));
 }
 
-/** The session has ended: its connection failed, or an administrator or a shutdown ended it. */
-function isLost(code: string): boolean {
+/** True if the session ended: the connection failed, or an administrator or a shutdown ended it. */
+function isConnectionLost(code: string): boolean {
   return code.startsWith("08") || code.startsWith("57P");
 }
 
 export function asStoreFailure(error: unknown): BerthError {
   if (error instanceof BerthError) return error;
-  return new BerthError("store_failed", whatFailed(error), { cause: error });
+  return new BerthError("store_failed", describeFailure(error), { cause: error });
 }
 
-const AWAY = "the database cannot be reached; nothing was changed, and it works again once it can";
+const UNREACHABLE = "the database cannot be reached; nothing was changed; try again later";
 const TOO_LONG = "the database took too long, and nothing was changed; try again";
 
-/** Says what failed without an address, a name or a value: the caller sees it, and the log has the cause. */
-function whatFailed(error: unknown): string {
-  const code = codeOf(error);
+/** Describes the failure without addresses, names or values, as callers see it. The log contains the cause. */
+function describeFailure(error: unknown): string {
+  const code = errorCode(error);
   if (code === "53100") return "the disk of the database is full, and nothing was changed; free some space";
   if (code === READ_ONLY || code === "55000")
-    return "the database takes no writes; BERTH_DATABASE must name the server that does";
-  if (code.startsWith("28") || code === "3D000") return "the database refuses the user or the name in BERTH_DATABASE";
+    return "the database is read-only; BERTH_DATABASE must name the server that accepts writes";
+  if (code.startsWith("28") || code === "3D000")
+    return "the database rejects the user or database name in BERTH_DATABASE";
   if (code === "42501")
-    return "the user in BERTH_DATABASE may not do what Berth needs: make it the owner of the database and its tables";
+    return "the user in BERTH_DATABASE lacks privileges: make it the owner of the database and its tables";
   if (code === "57014" || code === "55P03" || code === "25P03") return TOO_LONG;
-  if (code === "22021") return "a text has the character NUL in it, which the database cannot keep";
-  if (code === "54000") return "a name or a key is too long for the database, which takes some 2,500 bytes";
-  if (code === "53300") return "the database takes no more connections; each node of Berth needs up to 14";
-  if (isAnswer(error) && !isLost(code) && !code.startsWith("53"))
-    return `the database refused a statement (SQLSTATE ${code}), and nothing was changed`;
-  if (code === "ERR_INVALID_URL") return "BERTH_DATABASE is not the address of a database: see docs/settings.md";
+  if (code === "22021") return "a text contains a NUL character, which the database cannot store";
+  if (code === "54000") return "a name or key is too long for the database, which accepts about 2,500 bytes";
+  if (code === "53300") return "the database accepts no more connections; each Berth node needs up to 14";
+  if (isDatabaseError(error) && !isConnectionLost(code) && !code.startsWith("53"))
+    return `the database rejected a statement (SQLSTATE ${code}); nothing was changed`;
+  if (code === "ERR_INVALID_URL") return "BERTH_DATABASE is not a valid connection URI: see docs/settings.md";
   if (/CERT|SIGNATURE|TLS/.test(code) || /\bSSL\b/.test((error as Error).message))
-    return "the database and Berth do not agree on TLS: see sslmode in BERTH_DATABASE, and the log";
-  return AWAY;
+    return "the TLS connection to the database failed: see sslmode in BERTH_DATABASE, and the log";
+  return UNREACHABLE;
 }

@@ -3,10 +3,10 @@ import type { DerivedEntry } from "../store.ts";
 import { putContents } from "./content.ts";
 import type { PostgresDatabase, RunSql } from "./database.ts";
 
-/** Results lost when the database fails are made again. */
-const QUICK = { isDurable: false } as const;
+/** Results that are lost when the database crashes can be derived again. */
+const ASYNC_COMMIT = { isDurable: false } as const;
 
-/** The part of the Postgres store that keeps derived results and their holders. */
+/** Derived results in Postgres, and the claims of tenants on them. */
 export function postgresDerived(database: PostgresDatabase) {
   return {
     put: async (tenant: string, entries: readonly DerivedEntry[]): Promise<void> => {
@@ -20,34 +20,36 @@ export function postgresDerived(database: PostgresDatabase) {
           );
           await putDerived(run, tenant, entries, ids);
         },
-        QUICK,
+        ASYNC_COMMIT,
       );
     },
 
     hold: async (tenant: string, keys: readonly string[]): Promise<boolean> => {
-      const wanted = [...new Set(keys)].sort();
-      if (wanted.length === 0) return true;
-      const [held] = await database.run<{ count: number }>(
+      const uniqueKeys = [...new Set(keys)].sort();
+      if (uniqueKeys.length === 0) return true;
+      const [claimedCount] = await database.run<{ count: number }>(
         "SELECT count(*) FROM tenant_derived WHERE tenant = $1 AND key = ANY ($2)",
-        [tenant, wanted],
+        [tenant, uniqueKeys],
       );
-      // What is held exists.
-      if (held!.count === wanted.length) return true;
+      // Claimed results always exist.
+      if (claimedCount!.count === uniqueKeys.length) return true;
       return database.change(
         tenant,
         async (run) => {
-          const there = await run("SELECT key FROM derived WHERE key = ANY ($1) ORDER BY key FOR KEY SHARE", [wanted]);
-          if (there.length < wanted.length) return false;
-          await claim(run, tenant, wanted);
+          const existing = await run("SELECT key FROM derived WHERE key = ANY ($1) ORDER BY key FOR KEY SHARE", [
+            uniqueKeys,
+          ]);
+          if (existing.length < uniqueKeys.length) return false;
+          await claim(run, tenant, uniqueKeys);
           return true;
         },
-        QUICK,
+        ASYNC_COMMIT,
       );
     },
   };
 }
 
-/** Part of a transaction that has put the contents of the results. Returns the number of bytes that the tenant did not hold. */
+/** Part of a transaction that has put the contents of the results. Returns the number of newly claimed bytes. */
 export async function putDerived(
   run: RunSql,
   tenant: string,
@@ -63,11 +65,11 @@ export async function putDerived(
      ON CONFLICT DO NOTHING`,
     [keys, sorted.map(({ block }) => ids.get(block.cid))],
   );
-  const made = sorted.filter(({ madeOf }) => madeOf !== undefined);
-  if (made.length > 0)
+  const withSource = sorted.filter(({ madeOf }) => madeOf !== undefined);
+  if (withSource.length > 0)
     await run(
       "INSERT INTO derived_source (key, cid) SELECT * FROM unnest($1::text[], $2::text[]) ON CONFLICT DO NOTHING",
-      [made.map(({ key }) => key), made.map(({ madeOf }) => madeOf)],
+      [withSource.map(({ key }) => key), withSource.map(({ madeOf }) => madeOf)],
     );
   return claim(run, tenant, keys);
 }

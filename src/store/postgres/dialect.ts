@@ -1,12 +1,11 @@
 import { GENESIS } from "../../audit/chain.ts";
 import type { AddedLink, ChainEnd, Dialect } from "../dialect.ts";
 import { rows } from "../steps.ts";
-import { lockOf } from "./database.ts";
+import { lockStatement } from "./database.ts";
 
-/** Appending transactions wait for an anchor while it waits for others that append. */
-const ANCHOR_WAITS_MS = 2_000;
+/** How long an anchor waits for appending transactions, which wait for it in turn. */
+const ANCHOR_LOCK_TIMEOUT_MS = 2_000;
 
-/** Adds links in their order. */
 const ADD_LINKS = `INSERT INTO audit (place, at, since, tenant, kind, records, bytes, digest, hash, body)
   SELECT place, at, since, tenant, kind, records, bytes, digest, hash, body
   FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::bigint[],
@@ -14,7 +13,7 @@ const ADD_LINKS = `INSERT INTO audit (place, at, since, tenant, kind, records, b
     WITH ORDINALITY AS link (place, at, since, tenant, kind, records, bytes, digest, hash, body, turn)
   ORDER BY turn`;
 
-const GROW = `ON CONFLICT (tenant, kind, server) DO UPDATE SET items = before.items + excluded.items,
+const INCREASE_SUMS = `ON CONFLICT (tenant, kind, server) DO UPDATE SET items = before.items + excluded.items,
   bytes = before.bytes + excluded.bytes, version = greatest(before.version, excluded.version)`;
 
 const PUT_VALUES = `WITH new AS (
@@ -23,34 +22,33 @@ const PUT_VALUES = `WITH new AS (
       AS each (kind, server, key, value, is_json, version, changed_at, expires_at, items, bytes)),
   owner AS (
     INSERT INTO server_data AS before (tenant, kind, server, items, bytes, version)
-    SELECT $1, kind, server, sum(items), sum(bytes), max(version) FROM new GROUP BY kind, server ${GROW}
+    SELECT $1, kind, server, sum(items), sum(bytes), max(version) FROM new GROUP BY kind, server ${INCREASE_SUMS}
     RETURNING id, kind, server)
   INSERT INTO server_value (server_id, key, value, is_json, version, changed_at, expires_at)
   SELECT id, key, value, is_json, new.version, changed_at, expires_at FROM new JOIN owner USING (kind, server)
   ON CONFLICT (server_id, key) DO UPDATE SET value = excluded.value, is_json = excluded.is_json,
     version = excluded.version, changed_at = excluded.changed_at, expires_at = excluded.expires_at`;
 
-/** Adds retained calls in their order. */
 const ADD_CALLS = `WITH new AS (
     SELECT * FROM unnest($2::text[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::bigint[], $8::text[], $9::text[])
       WITH ORDINALITY AS each (server, at, expires_at, tool, outcome, micros, principal, body, turn)),
   place AS (
     INSERT INTO server_data AS before (tenant, kind, server, items, bytes, version)
-    SELECT $1, 'calls', server, count(*), sum(octet_length(body)), 0 FROM new GROUP BY server ${GROW}
+    SELECT $1, 'calls', server, count(*), sum(octet_length(body)), 0 FROM new GROUP BY server ${INCREASE_SUMS}
     RETURNING id, server)
   INSERT INTO retained_call (server_id, at, expires_at, tool, outcome, micros, principal, body)
   SELECT id, at, expires_at, tool, outcome, micros, principal, body FROM new JOIN place USING (server) ORDER BY turn`;
 
 export const postgresDialect: Dialect = {
   oneOf: (column, parameter) => `${column} = ANY (${parameter})`,
-  texts: (parameter) => `unnest(${parameter}::text[]) AS each (value)`,
+  textTable: (parameter) => `unnest(${parameter}::text[]) AS each (value)`,
   isLeaf: "is_leaf",
   isPackage: "is_package",
   changeCounter: "name_change_counter",
   keepsLatestChange: false,
-  lockUnlocked: "FOR UPDATE SKIP LOCKED",
-  // Other transactions write meanwhile, and each one costs round trips.
-  removable: (query) => `SELECT id FROM (${query}) AS found`,
+  skipLocked: "FOR UPDATE SKIP LOCKED",
+  // No bound: other transactions can write concurrently, and each additional one costs round trips.
+  selectRemovable: (query) => `SELECT id FROM (${query}) AS found`,
   removedBytesMax: Infinity,
 
   *putValues(tenant, values) {
@@ -59,7 +57,7 @@ export const postgresDialect: Dialect = {
     yield* rows(PUT_VALUES, [
       tenant,
       ...columns.map((column) => values.map((each) => each[column])),
-      ...sums.map((sum) => values.map(({ grows }) => grows[sum])),
+      ...sums.map((sum) => values.map(({ growth }) => growth[sum])),
     ]);
   },
 
@@ -104,20 +102,20 @@ export const postgresDialect: Dialect = {
   addLeaves: `UPDATE content SET is_leaf = true
     WHERE id IN (SELECT id FROM content WHERE cid = ANY ($1) FOR NO KEY UPDATE SKIP LOCKED)`,
 
-  *settleNoted(tenant, { back, gone, hidden, later }) {
+  *settleNoted(tenant, { reclaimed, removed, unclaimed, restarted }) {
     yield* rows(
       `WITH back AS (DELETE FROM left_content WHERE tenant = $1 AND content_id = ANY ($2) RETURNING content_id),
          gone AS (DELETE FROM left_content WHERE tenant = $1 AND content_id = ANY ($3)),
          hidden AS (DELETE FROM tenant_content WHERE tenant = $1 AND content_id = ANY ($4)),
          later AS (UPDATE left_content SET since = berth_now() WHERE tenant = $1 AND content_id = ANY ($5))
        INSERT INTO tenant_content (tenant, content_id) SELECT $1, content_id FROM back ON CONFLICT DO NOTHING`,
-      [tenant, back, gone, hidden, later],
+      [tenant, reclaimed, removed, unclaimed, restarted],
     );
   },
 
-  stored: (column) => column,
+  typed: (column) => column,
 
-  // In the order of their tenants, as all transactions take them.
+  // In the order of tenants, as in all transactions, to avoid deadlocks.
   lockChainEnds: (tenants) =>
     rows<ChainEnd>(
       `INSERT INTO audit_chain AS chain (tenant, place, hash, at, anchored, call_bytes, other_bytes)
@@ -129,7 +127,7 @@ export const postgresDialect: Dialect = {
     ),
 
   *addLinks(links, ends) {
-    if (ends.length === 0) return void (yield* rows(ADD_LINKS, columnsOf(links)));
+    if (ends.length === 0) return void (yield* rows(ADD_LINKS, linkParameters(links)));
     const columns = ["tenant", "number", "hash", "at", "callBytes", "otherBytes"] as const;
     yield* rows(
       `WITH added AS (${ADD_LINKS})
@@ -138,16 +136,15 @@ export const postgresDialect: Dialect = {
        FROM unnest($11::text[], $12::bigint[], $13::bytea[], $14::bigint[], $15::bigint[], $16::bigint[])
          AS grown (tenant, place, hash, at, more_calls, more)
        WHERE chain.tenant = grown.tenant`,
-      [...columnsOf(links), ...columns.map((column) => ends.map((end) => end[column]))],
+      [...linkParameters(links), ...columns.map((column) => ends.map((end) => end[column]))],
     );
   },
 
-  lockChains: `SET LOCAL lock_timeout = ${ANCHOR_WAITS_MS}; LOCK TABLE audit_chain IN SHARE ROW EXCLUSIVE MODE`,
-  lockRetention: lockOf("retention", ""),
+  lockChains: `SET LOCAL lock_timeout = ${ANCHOR_LOCK_TIMEOUT_MS}; LOCK TABLE audit_chain IN SHARE ROW EXCLUSIVE MODE`,
+  lockRetention: lockStatement("retention", ""),
 };
 
-/** The parameters of `ADD_LINKS`. */
-function columnsOf(links: readonly AddedLink[]): unknown[] {
+function linkParameters(links: readonly AddedLink[]): unknown[] {
   const columns = ["number", "at", "since", "tenant", "kind", "records", "bytes", "digest", "hash"] as const;
   const bodies = links.map(({ body }) =>
     typeof body === "string" ? body : Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString(),

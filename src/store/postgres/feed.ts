@@ -5,48 +5,48 @@ import type { Log } from "../../lib/log.ts";
 import type { NewChange } from "../dialect.ts";
 import type { ForeignChange } from "../rules.ts";
 import { rows, type Steps } from "../steps.ts";
-import { connectionOf, type PostgresDatabase, type RunSql } from "./database.ts";
+import { clientConfig, type PostgresDatabase, type RunSql } from "./database.ts";
 
-/** How soon a change of another node is noticed without being told of it. */
-const LOOK_MS = 500;
+/** The interval at which changes of other nodes are polled in addition to notifications. */
+const POLL_MS = 500;
 /**
- * The intervals without an answer after which the database counts as out of reach. Counted, since a pause of this process
- * looks like silence to a clock.
+ * If polling fails for this many intervals, the database counts as unreachable. Counted rather than timed, because a
+ * pause of this process would look like an unresponsive database.
  */
 const AWAY_INTERVALS = 6;
-/** The most changes that one look reads; the next one follows at once. */
-const LOOK_ROWS = 1_000;
-/** How soon a lost connection that tells of changes is tried again. */
-const LISTEN_AGAIN_MS = 5_000;
+/** The maximum number of changes per query; the next query follows immediately. */
+const POLL_ROWS = 1_000;
+/** The reconnect interval of the connection for notifications. */
+const RECONNECT_MS = 5_000;
 const CHANNEL = "berth";
 
 /**
- * The changes of names of all nodes, in the order of their commits: each locks the counter until it is over, so that who
- * has read up to a number has missed none below. A notice of Postgres only makes a look come at once, and one that is lost
- * costs nothing. The same look finds letters, and tells the clock of the database.
+ * The changes of names of all nodes in the order of their commits: each transaction locks the counter until it ends, so
+ * a reader at number N has seen every earlier change. A notification of Postgres only triggers an immediate poll, so it
+ * may be lost. A poll also finds messages for nodes, and reads the clock of the database.
  */
 export class Feed {
-  /** Who has the store open. */
+  /** Identifies this process as the author of changes. */
   #writer = newWriter();
   readonly #database: PostgresDatabase;
   readonly #url: string;
   readonly #log: Log | undefined;
   readonly #listeners = new Set<(changed: readonly ForeignChange[]) => void>();
   readonly #onReplaced = new Set<() => void>();
-  readonly #boxes = new Map<string, () => void>();
+  readonly #mailboxes = new Map<string, () => void>();
   #client: Client | undefined;
-  #seen: number | undefined;
+  #lastChange: number | undefined;
   #timeline: number | undefined;
   #clockAheadMs = 0;
-  #lookedAt = performance.now();
-  /** Intervals since the last answer. */
+  #polledAt = performance.now();
+  /** Intervals since the last response. */
   #unanswered = 0;
-  /** Called after each `AWAY_INTERVALS` without an answer. */
+  /** Called after every `AWAY_INTERVALS` intervals without a response. */
   onSilent: () => void = () => {};
-  #looking: Promise<void> | undefined;
-  #isWanted = false;
+  #polling: Promise<void> | undefined;
+  #isPollRequested = false;
   #timer: NodeJS.Timeout | undefined;
-  #listening: NodeJS.Timeout | undefined;
+  #reconnectTimer: NodeJS.Timeout | undefined;
   #isClosed = false;
 
   constructor(database: PostgresDatabase, url: string, log: Log | undefined) {
@@ -55,36 +55,35 @@ export class Feed {
     this.#log = log;
   }
 
-  /** Looks for the first time, from where on changes are told. */
+  /** Polls for the first time. Later changes are reported. */
   async open(): Promise<void> {
-    await this.#look();
-    this.#timer = setInterval(() => this.#poll(), LOOK_MS).unref();
+    await this.#poll();
+    this.#timer = setInterval(() => this.#onInterval(), POLL_MS).unref();
     void this.#listen();
   }
 
-  /** Milliseconds since the epoch by the clock of the database, as of the last look. */
+  /** The clock of the database as of the last poll, in milliseconds since the epoch. */
   now(): number {
     return Math.round(performance.timeOrigin + performance.now() + this.#clockAheadMs);
   }
 
-  /** True once the database refuses connections or does not answer for a while. */
-  get isAway(): boolean {
+  /** True once the database has refused connections or been unresponsive for a while. */
+  get isUnreachable(): boolean {
     return this.#unanswered >= AWAY_INTERVALS;
   }
 
-  /** Milliseconds for which no change of another node could be heard of; nothing that counts while all is well. */
+  /** The time in milliseconds for which changes of other nodes may have been missed; negligible in normal operation. */
   unheardMs(): number {
-    return performance.now() - this.#lookedAt;
+    return performance.now() - this.#polledAt;
   }
 
   /**
-   * Numbers and writes changes, as the last act of a transaction, and returns their numbers. Nodes hear of them once it is
-   * committed.
+   * Numbers and writes changes as the last act of a transaction. Returns their numbers. Nodes are notified on commit.
    */
   *record(changes: readonly NewChange[]): Steps<number[]> {
     if (changes.length === 0) return [];
     const columns = ["tenant", "kind", "name", "cid", "changedAt", "by"] as const;
-    // One statement, since all other writers wait from here to the commit.
+    // A single statement, because all other writers wait from here until the commit.
     const [counter] = yield* rows<{ before: number }>(
       `WITH counter AS (
          UPDATE name_change_counter SET latest = latest + $1 RETURNING latest - $1 AS before),
@@ -99,7 +98,7 @@ export class Feed {
     return changes.map((_, index) => counter!.before + 1 + index);
   }
 
-  /** Part of a transaction: nodes look once it is committed. */
+  /** Part of a transaction: nodes poll after its commit. */
   async wake(run: RunSql): Promise<void> {
     await run("SELECT pg_notify($1, '')", [CHANNEL]);
   }
@@ -109,130 +108,131 @@ export class Feed {
     return () => void this.#listeners.delete(listener);
   }
 
-  /** Calls `listener` when another database took over, or an older one: everything may have changed. */
-  listenToReplacing(listener: () => void): () => void {
+  /** Calls `listener` when another or an older database took over: everything may have changed. */
+  onReplaced(listener: () => void): () => void {
     this.#onReplaced.add(listener);
     return () => void this.#onReplaced.delete(listener);
   }
 
   onLetter(node: string, listener: () => void): () => void {
-    this.#boxes.set(node, listener);
-    return () => void this.#boxes.delete(node);
+    this.#mailboxes.set(node, listener);
+    return () => void this.#mailboxes.delete(node);
   }
 
-  /** Reports changes that `work` made and that may be lost as if another node had made them: their caller got an error. */
-  async telling<T>(changed: readonly ForeignChange[], work: () => Promise<T>): Promise<T> {
+  /** Reports uncertain changes of `work` as if another node had made them, because their caller got an error. */
+  async notifyIfUncertain<T>(changed: readonly ForeignChange[], work: () => Promise<T>): Promise<T> {
     try {
       return await work();
     } catch (error) {
       if (error instanceof BerthError && error.code === "store_uncertain") {
-        // They may yet appear, and then are told of as well.
+        // They may still become visible, and must then be reported as well.
         this.#writer = newWriter();
-        this.#tell(changed);
+        this.#notify(changed);
       }
       throw error;
     }
   }
 
-  #tell(changed: readonly ForeignChange[]): void {
+  #notify(changed: readonly ForeignChange[]): void {
     for (const listener of this.#listeners) listener(changed);
   }
 
   async close(): Promise<void> {
     this.#isClosed = true;
     clearInterval(this.#timer);
-    clearTimeout(this.#listening);
-    this.#database.dropWaiting();
-    // A silent database never ends the connection.
+    clearTimeout(this.#reconnectTimer);
+    this.#database.endTimedConnections();
+    // An unresponsive database never closes the connection.
     void this.#client?.end().catch(() => {});
-    await this.#looking;
+    await this.#polling;
   }
 
-  #poll(): void {
+  #onInterval(): void {
     if (++this.#unanswered % AWAY_INTERVALS === 0) this.onSilent();
-    this.#lookSoon();
+    this.#requestPoll();
   }
 
-  /** One at a time; who asks meanwhile gets another one after it. */
-  #lookSoon(): void {
-    this.#isWanted = true;
+  /** Polls are serialized. Requests during a poll cause one more. */
+  #requestPoll(): void {
+    this.#isPollRequested = true;
     if (this.#isClosed) return;
-    this.#looking ??= (async () => {
+    this.#polling ??= (async () => {
       try {
-        while (this.#isWanted && !this.#isClosed) {
-          this.#isWanted = false;
-          await this.#look();
+        while (this.#isPollRequested && !this.#isClosed) {
+          this.#isPollRequested = false;
+          await this.#poll();
         }
       } catch {
         // The next interval polls again.
       } finally {
-        this.#looking = undefined;
+        this.#polling = undefined;
       }
     })();
   }
 
-  async #look(): Promise<void> {
+  async #poll(): Promise<void> {
     const began = performance.now();
-    const [seen] = await this.#database.run<Seen>(
+    const [result] = await this.#database.run<PollResult>(
       `SELECT latest, berth_now() AS now,
          ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint AS timeline,
          ARRAY(SELECT DISTINCT to_node FROM letter WHERE to_node = ANY ($1)) AS boxes
        FROM name_change_counter`,
-      [[...this.#boxes.keys()]],
+      [[...this.#mailboxes.keys()]],
     );
     this.#unanswered = 0;
-    this.#readClock(seen!.now, began, performance.now());
-    for (const box of seen!.boxes) this.#boxes.get(box)?.();
-    const isOther = this.#timeline !== undefined && (seen!.timeline !== this.#timeline || seen!.latest < this.#seen!);
-    this.#timeline = seen!.timeline;
-    this.#seen ??= seen!.latest;
-    if (isOther) {
-      this.#seen = seen!.latest;
-      this.#log?.warn("another database has taken over; nothing that was read from the one before is relied on");
+    this.#adjustClock(result!.now, began, performance.now());
+    for (const mailbox of result!.boxes) this.#mailboxes.get(mailbox)?.();
+    const isOtherDatabase =
+      this.#timeline !== undefined && (result!.timeline !== this.#timeline || result!.latest < this.#lastChange!);
+    this.#timeline = result!.timeline;
+    this.#lastChange ??= result!.latest;
+    if (isOtherDatabase) {
+      this.#lastChange = result!.latest;
+      this.#log?.warn("another database took over; discarding everything read from the previous one");
       for (const listener of this.#onReplaced) listener();
     }
-    while (this.#seen < seen!.latest) await this.#read(seen!.latest);
-    this.#lookedAt = began;
+    while (this.#lastChange < result!.latest) await this.#readChanges(result!.latest);
+    this.#polledAt = began;
   }
 
-  async #read(latest: number): Promise<void> {
+  async #readChanges(latest: number): Promise<void> {
     const rows = await this.#database.run<ForeignChange & { readonly id: number; readonly writer: string }>(
       "SELECT id, tenant, kind, name, writer FROM name_change WHERE id > $1 AND id <= $2 ORDER BY id LIMIT $3",
-      [this.#seen, latest, LOOK_ROWS],
+      [this.#lastChange, latest, POLL_ROWS],
     );
     this.#unanswered = 0;
-    this.#seen = rows.length < LOOK_ROWS ? latest : rows.at(-1)!.id;
+    this.#lastChange = rows.length < POLL_ROWS ? latest : rows.at(-1)!.id;
     const changed = rows.filter(({ writer }) => writer !== this.#writer);
-    if (changed.length > 0) this.#tell(changed.map(({ tenant, kind, name }) => ({ tenant, kind, name })));
+    if (changed.length > 0) this.#notify(changed.map(({ tenant, kind, name }) => ({ tenant, kind, name })));
   }
 
-  /** The answer was made at some moment between the question and its arrival: the clock is moved no more than it must be. */
-  #readClock(now: number, began: number, ended: number): void {
-    const least = now - (performance.timeOrigin + ended);
-    const most = now + 1 - (performance.timeOrigin + began);
-    this.#clockAheadMs = Math.min(Math.max(this.#clockAheadMs, least), most);
+  /** The response reflects some moment between sending and receiving: adjust the clock as little as possible. */
+  #adjustClock(now: number, began: number, ended: number): void {
+    const min = now - (performance.timeOrigin + ended);
+    const max = now + 1 - (performance.timeOrigin + began);
+    this.#clockAheadMs = Math.min(Math.max(this.#clockAheadMs, min), max);
   }
 
   async #listen(): Promise<void> {
     if (this.#isClosed) return;
-    const client = new Client(connectionOf(this.#url));
-    let isOver = false;
-    const again = (): void => {
-      if (isOver) return;
-      isOver = true;
+    const client = new Client(clientConfig(this.#url));
+    let isReconnecting = false;
+    const reconnect = (): void => {
+      if (isReconnecting) return;
+      isReconnecting = true;
       this.#client = undefined;
       void client.end().catch(() => {});
-      if (!this.#isClosed) this.#listening = setTimeout(() => void this.#listen(), LISTEN_AGAIN_MS).unref();
+      if (!this.#isClosed) this.#reconnectTimer = setTimeout(() => void this.#listen(), RECONNECT_MS).unref();
     };
-    client.on("error", again).on("end", again);
-    client.on("notification", () => this.#lookSoon());
+    client.on("error", reconnect).on("end", reconnect);
+    client.on("notification", () => this.#requestPoll());
     try {
       this.#client = client;
       await client.connect();
       await client.query(`LISTEN ${CHANNEL}`);
-      this.#lookSoon();
+      this.#requestPoll();
     } catch {
-      again();
+      reconnect();
     }
   }
 }
@@ -241,7 +241,7 @@ function newWriter(): string {
   return randomBytes(9).toString("base64url");
 }
 
-interface Seen {
+interface PollResult {
   readonly latest: number;
   readonly now: number;
   readonly timeline: number;

@@ -1,4 +1,4 @@
-/** Milliseconds since the epoch by the clock of the database, which all nodes share. */
+/** The clock of the database in milliseconds since the epoch, which all nodes share. */
 const clock = `
 CREATE FUNCTION berth_now() RETURNS bigint LANGUAGE sql VOLATILE PARALLEL SAFE
 AS $$ SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint $$;
@@ -259,16 +259,16 @@ CREATE INDEX retained_call_by_expiry ON retained_call (expires_at);
 `;
 
 /**
- * The steps from an empty database to the current schema, in order, as in `sqlite/migrations.ts`, which describes the
- * tables that have no comment here. A step only adds, so
- * that nodes before and after it serve together; a later version removes what it makes unneeded.
+ * The steps from an empty database to the current schema, in order. `sqlite/migrations.ts` describes the tables that
+ * have no comment here. A step only adds, so that nodes of the versions before and after it can serve together; a later
+ * version removes what is no longer needed.
  */
 export const migrations: readonly string[] = [
   [clock, contentAndNames, recordsAndServerData, tenants, audit, nodes, retainedCalls].join("\n"),
 ];
 
 /**
- * The number of steps that a Berth must know to work with these tables. It is raised with a step that removes what
- * earlier versions need, a version after the last one that needed it.
+ * The number of steps that a Berth must know to work with these tables. To be increased by a step that removes
+ * something, one version after the last version that needed it.
  */
 export const MIN_READER = 1;

@@ -1,10 +1,10 @@
-import { auditOfChange } from "../../audit/audit-entry.ts";
+import { changeEntry } from "../../audit/audit-entry.ts";
 import type { Cid } from "../../lib/cid.ts";
-import { takeBack } from "../reach.ts";
+import { reclaim } from "../reach.ts";
 import { byName, CHANGE_BYTES, contentMissing, nameMoved } from "../rules.ts";
 import type {
   AskedNames,
-  Meanings,
+  NameSnapshot,
   Change,
   NameChange,
   NameChanges,
@@ -19,17 +19,17 @@ import { putDerived } from "./derived.ts";
 import { postgresDialect } from "./dialect.ts";
 import type { Feed } from "./feed.ts";
 import { runSteps } from "./steps.ts";
-import { checkRoom, type StoredSums } from "./stored-bytes.ts";
+import { checkQuota, type StoredSums } from "./stored-bytes.ts";
 
-/** The part of the Postgres store that keeps names with their history. */
+/** Names and their history in Postgres. */
 export function postgresNames({ run }: PostgresDatabase, feed: Feed, storedBytes: StoredSums) {
   return {
     get: async (tenant: string, kind: NameKind, name: string): Promise<NameRecord | undefined> => {
-      const [found] = await run<NameRecord>(
+      const [record] = await run<NameRecord>(
         `SELECT kind, name, cid, changed_at AS "changedAt" FROM name WHERE tenant = $1 AND kind = $2 AND name = $3`,
         [tenant, kind, name],
       );
-      return found;
+      return record;
     },
 
     list: async (tenant: string, kind: NameKind): Promise<NameRecord[]> => {
@@ -40,7 +40,7 @@ export function postgresNames({ run }: PostgresDatabase, feed: Feed, storedBytes
       return found.sort(byName);
     },
 
-    async meanings(this: void, tenant: string, { kinds, names }: AskedNames): Promise<Meanings> {
+    async meanings(this: void, tenant: string, { kinds, names }: AskedNames): Promise<NameSnapshot> {
       const rows = await run<NameRecord & { latest: number }>(
         `SELECT latest, found.* FROM name_change_counter LEFT JOIN (
            SELECT kind, name, cid, changed_at AS "changedAt" FROM name
@@ -91,21 +91,21 @@ export function postgresNames({ run }: PostgresDatabase, feed: Feed, storedBytes
     },
 
     /** Part of a change of the tenant, whose bytes are verified. Returns the numbers of the changes. */
-    change: async (run: RunSql, tenant: string, wanted: Change): Promise<readonly number[]> => {
-      const { by, put = [], set = [], derived = [], storedBytesMax } = wanted;
-      const use = storedBytesMax === undefined ? undefined : await runSteps(run, storedBytes.of(tenant));
+    change: async (run: RunSql, tenant: string, change: Change): Promise<readonly number[]> => {
+      const { by, put = [], set = [], derived = [], storedBytesMax } = change;
+      const use = storedBytesMax === undefined ? undefined : await runSteps(run, storedBytes.current(tenant));
       const ids = await putContents(run, [...put, ...derived.map(({ block }) => block)]);
       let added = await putDerived(run, tenant, derived, ids);
       if (put.length > 0) {
-        const claimed = await claimContents(run, tenant, new Set(put.map(({ cid }) => ids.get(cid)!)));
-        for (const { cid, bytes } of put) if (claimed.delete(ids.get(cid)!)) added += bytes.length;
+        const newlyClaimed = await claimContents(run, tenant, new Set(put.map(({ cid }) => ids.get(cid)!)));
+        for (const { cid, bytes } of put) if (newlyClaimed.delete(ids.get(cid)!)) added += bytes.length;
       }
-      added += await runSteps(run, takeBack(postgresDialect, tenant, wanted));
-      const moved = await move(run, tenant, set);
-      const grows = added > 0 || moved.some(({ cid }) => cid !== null);
-      if (use && grows) checkRoom(use, added + moved.length * CHANGE_BYTES, storedBytesMax!, "storage_full");
+      added += await runSteps(run, reclaim(postgresDialect, tenant, change));
+      const moved = await moveNames(run, tenant, set);
+      const isGrowing = added > 0 || moved.some(({ cid }) => cid !== null);
+      if (use && isGrowing) checkQuota(use, added + moved.length * CHANGE_BYTES, storedBytesMax!, "storage_full");
       if (moved.length === 0) return [];
-      await appendAudit(run, auditOfChange(tenant, wanted, moved));
+      await appendAudit(run, changeEntry(tenant, change, moved));
       const changes = moved.map(({ kind, name, cid, changedAt }) => ({ tenant, kind, name, cid, changedAt, by }));
       return runSteps(run, feed.record(changes));
     },
@@ -113,35 +113,35 @@ export function postgresNames({ run }: PostgresDatabase, feed: Feed, storedBytes
 }
 
 /** The meaning of a name before and after a change. */
-interface Moved extends Pick<NameMove, "kind" | "name" | "cid"> {
+interface NameMoveResult extends Pick<NameMove, "kind" | "name" | "cid"> {
   readonly from: Cid | null;
   readonly changedAt: number;
 }
 
-/** Returns the moves of names that did not mean the same already. */
-async function move(run: RunSql, tenant: string, set: readonly NameMove[]): Promise<Moved[]> {
+/** Returns the moves that changed the meaning of a name. */
+async function moveNames(run: RunSql, tenant: string, set: readonly NameMove[]): Promise<NameMoveResult[]> {
   if (set.length === 0) return [];
-  const stand = await run<{ cid: Cid | null; isClaimed: boolean; now: number }>(
+  const current = await run<{ cid: Cid | null; isClaimed: boolean; now: number }>(
     `SELECT name.cid, berth_now() AS now, EXISTS (
        SELECT 1 FROM content JOIN tenant_content ON content_id = content.id
        WHERE tenant_content.tenant = $1 AND content.cid = move.cid) AS "isClaimed"
      FROM unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS move (kind, name, cid, at)
      LEFT JOIN name ON name.tenant = $1 AND name.kind = move.kind AND name.name = move.name ORDER BY at`,
-    [tenant, ...columnsOf(set)],
+    [tenant, ...moveColumns(set)],
   );
-  const changedAt = stand[0]!.now;
+  const changedAt = current[0]!.now;
   // One change may move a name more than once.
-  const last = new Map<string, Moved>();
-  const moved = set.flatMap(({ kind, name, cid, expected }, index): Moved[] => {
+  const lastMoves = new Map<string, NameMoveResult>();
+  const moved = set.flatMap(({ kind, name, cid, expected }, index): NameMoveResult[] => {
     const key = `${kind} ${name}`;
-    const before = last.get(key);
-    const from = before ? before.cid : stand[index]!.cid;
+    const previous = lastMoves.get(key);
+    const from = previous ? previous.cid : current[index]!.cid;
     if (expected !== undefined && expected !== from) throw nameMoved(kind, name, expected, from);
     if (cid === from) return [];
-    if (cid !== null && !stand[index]!.isClaimed) throw contentMissing(kind, name, cid);
-    const move = { kind, name, from, cid, changedAt };
-    last.set(key, move);
-    return [move];
+    if (cid !== null && !current[index]!.isClaimed) throw contentMissing(kind, name, cid);
+    const moveNames = { kind, name, from, cid, changedAt };
+    lastMoves.set(key, moveNames);
+    return [moveNames];
   });
   if (moved.length === 0) return [];
   await run(
@@ -152,11 +152,11 @@ async function move(run: RunSql, tenant: string, set: readonly NameMove[]): Prom
      INSERT INTO name (tenant, kind, name, cid, changed_at)
      SELECT $1, kind, name, cid, $2 FROM move WHERE cid IS NOT NULL
      ON CONFLICT (tenant, kind, name) DO UPDATE SET cid = excluded.cid, changed_at = excluded.changed_at`,
-    [tenant, changedAt, ...columnsOf([...last.values()])],
+    [tenant, changedAt, ...moveColumns([...lastMoves.values()])],
   );
   return moved;
 }
 
-function columnsOf(moves: readonly Pick<NameMove, "kind" | "name" | "cid">[]): (string | null)[][] {
+function moveColumns(moves: readonly Pick<NameMove, "kind" | "name" | "cid">[]): (string | null)[][] {
   return [moves.map(({ kind }) => kind), moves.map(({ name }) => name), moves.map(({ cid }) => cid)];
 }

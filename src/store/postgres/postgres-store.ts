@@ -2,14 +2,14 @@ import { randomBytes } from "node:crypto";
 import { isCid, rawBlock } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { Log } from "../../lib/log.ts";
-import { retainedCallsIn } from "../retained-calls.ts";
-import { soundOnes, verifiedInTurns, type ForeignChange } from "../rules.ts";
+import { createRetainedCallStore } from "../retained-calls.ts";
+import { matchingContents, verifyLongBytes, type ForeignChange } from "../rules.ts";
 import type { Change, SecretStore, Store } from "../store.ts";
-import { valuesIn } from "../values.ts";
+import { createValueStore } from "../values.ts";
 import { postgresAuditLinks } from "./audit.ts";
 import { CollectionThreads } from "./collect.ts";
 import { readBytes, readContent, readContents } from "./content.ts";
-import { isOpenToListeners, PostgresDatabase } from "./database.ts";
+import { isUnencrypted, PostgresDatabase } from "./database.ts";
 import { postgresDerived } from "./derived.ts";
 import { Feed } from "./feed.ts";
 import { admitKeys, type KeyProofs } from "./key-proofs.ts";
@@ -25,41 +25,43 @@ import { postgresTokens } from "./tokens.ts";
 import { upgradeDatabase } from "./upgrade.ts";
 
 export interface PostgresStoreOptions {
-  /** `postgres://user:password@host:port/database`, of the server that takes writes. */
+  /** `postgres://user:password@host:port/database`, of the server that accepts writes. */
   readonly database: string;
-  /** Gets what Postgres and the network say, which errors leave out. */
+  /** Receives the errors of Postgres and the network, which `store_failed` omits. */
   readonly log?: Log;
-  /** A node with other keys than the nodes before it is refused with `config_invalid`. */
+  /** A node with other keys than earlier nodes is rejected with `config_invalid`. */
   readonly keyProofs?: KeyProofs | undefined;
-  /** The keys of a command do not count for nodes. Default false. */
+  /** The keys of a command do not count as those of a node. Default: false. */
   readonly isCommand?: boolean;
-  /** How long a statement may take, or wait for others, before it fails with `store_failed`. Default 30,000. */
+  /** How long a statement may take or wait for locks before it fails with `store_failed`. Default: 30,000. */
   readonly statementMs?: number;
 }
 
 /**
- * The store of many machines: a Postgres database, which all nodes have open. Each part keeps its own tables; this file
- * puts them together. Makes the tables where there are none. Rejects with `store_failed`.
+ * The store for several machines: a Postgres database shared by all nodes. Each part owns its tables; this file
+ * assembles them. Creates missing tables. Rejects with `store_failed`.
  */
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store & SecretStore> {
   const { database: url, log, keyProofs, isCommand, statementMs } = options;
   const database = new PostgresDatabase(url, log, statementMs);
-  // Whatever others do, a node hears of changes and gives its signs of life, and strangers with made-up tokens keep nobody waiting.
-  const ofNode = new PostgresDatabase(url, log, statementMs, 2);
-  const ofTokens = new PostgresDatabase(url, log, statementMs, 2);
-  const ofFeed = new PostgresDatabase(url, log, statementMs, 1);
-  const feed = new Feed(ofFeed, url, log);
-  for (const each of [database, ofNode, ofTokens]) each.isAway = () => feed.isAway;
-  feed.onSilent = () => [database, ofNode, ofTokens, ofFeed].forEach((each) => each.dropWaiting());
+  // Separate connections, so that heartbeats, changes and messages arrive under any load, and requests with invented
+  // tokens delay no one else.
+  const nodeDatabase = new PostgresDatabase(url, log, statementMs, 2);
+  const tokenDatabase = new PostgresDatabase(url, log, statementMs, 2);
+  const feedDatabase = new PostgresDatabase(url, log, statementMs, 1);
+  const feed = new Feed(feedDatabase, url, log);
+  for (const each of [database, nodeDatabase, tokenDatabase]) each.isUnreachable = () => feed.isUnreachable;
+  feed.onSilent = () =>
+    [database, nodeDatabase, tokenDatabase, feedDatabase].forEach((each) => each.endTimedConnections());
   const close = async (): Promise<void> => {
     await feed.close();
-    await Promise.all([database, ofNode, ofTokens, ofFeed].map((each) => each.close()));
+    await Promise.all([database, nodeDatabase, tokenDatabase, feedDatabase].map((each) => each.close()));
   };
   try {
     await upgradeDatabase(database, log);
-    if (isOpenToListeners(url))
+    if (isUnencrypted(url))
       log?.warn(
-        "the connection to the database is not encrypted; docs/scaling.md says how BERTH_DATABASE asks for TLS",
+        "the connection to the database is not encrypted; see docs/postgres.md for how to enable TLS in BERTH_DATABASE",
       );
     if (keyProofs) await admitKeys(database, keyProofs, !isCommand);
     await feed.open();
@@ -76,10 +78,10 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
 
   return {
     tenants: postgresTenants(database, feed, (tenant) => storedBytes.forget(tenant)),
-    tokens: postgresTokens(database, ofTokens.run, feed),
-    values: valuesIn(serverData),
-    retainedCalls: retainedCallsIn(serverData),
-    nodes: postgresNodes(ofNode, feed),
+    tokens: postgresTokens(database, tokenDatabase.run, feed),
+    values: createValueStore(serverData),
+    retainedCalls: createRetainedCallStore(serverData),
+    nodes: postgresNodes(nodeDatabase, feed),
     audit: postgresAuditLinks(database),
     ...postgresSecrets(database, feed),
 
@@ -87,12 +89,12 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
 
     async content(tenant, cid) {
       const bytes = isCid(cid) ? await readContent(database.run, tenant, cid) : undefined;
-      return bytes && verifiedInTurns(cid, bytes);
+      return bytes && verifyLongBytes(cid, bytes);
     },
 
     async contents(tenant, cids) {
-      const found = await readContents(database.run, tenant, cids.filter(isCid));
-      return soundOnes(found);
+      const blocks = await readContents(database.run, tenant, cids.filter(isCid));
+      return matchingContents(blocks);
     },
 
     name: names.get,
@@ -104,9 +106,9 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     had: names.had,
 
     async change(tenant, change) {
-      for (const { cid, bytes } of change.put ?? []) await verifiedInTurns(cid, bytes);
-      for (const { block } of change.derived ?? []) await verifiedInTurns(block.cid, block.bytes);
-      return feed.telling(namesOf(tenant, change), () =>
+      for (const { cid, bytes } of change.put ?? []) await verifyLongBytes(cid, bytes);
+      for (const { block } of change.derived ?? []) await verifyLongBytes(block.cid, block.bytes);
+      return feed.notifyIfUncertain(changedNames(tenant, change), () =>
         database.change(tenant, (run) => names.change(run, tenant, change)),
       );
     },
@@ -119,16 +121,16 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
         if (changed.length > 0) listener(changed);
       }),
 
-    onReplaced: (listener) => feed.listenToReplacing(listener),
+    onReplaced: (listener) => feed.onReplaced(listener),
     unheardMs: () => feed.unheardMs(),
 
     async derived(key) {
-      const found = await readBytes(database.run, "derived JOIN content ON id = content_id WHERE key = $2", [key]);
-      return found && verifiedInTurns(found.cid, found.bytes);
+      const block = await readBytes(database.run, "derived JOIN content ON id = content_id WHERE key = $2", [key]);
+      return block && verifyLongBytes(block.cid, block.bytes);
     },
 
     async putDerived(tenant, entries) {
-      for (const { block } of entries) await verifiedInTurns(block.cid, block.bytes);
+      for (const { block } of entries) await verifyLongBytes(block.cid, block.bytes);
       await derived.put(tenant, entries);
     },
 
@@ -147,22 +149,22 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
         await database.transaction(async (run) => {
           await run("SET LOCAL lock_timeout = 1000");
           await run("SAVEPOINT trial");
-          await names.change(run, NOBODY, { by: "check", put: [block], set });
+          await names.change(run, CHECK_TENANT, { by: "check", put: [block], set });
           await run("ROLLBACK TO SAVEPOINT trial");
           await records.writeNothing(run);
         });
       } catch (error) {
-        // If another node is writing, writing works.
+        // If another node is writing, writes work.
         if (((error as BerthError).cause as { code?: unknown } | undefined)?.code !== LOCK_TIMEOUT) throw error;
       }
     },
 
     async size() {
-      const [found] = await database.run<{ bytes: number }>("SELECT pg_database_size(current_database()) AS bytes");
-      return found!.bytes;
+      const [size] = await database.run<{ bytes: number }>("SELECT pg_database_size(current_database()) AS bytes");
+      return size!.bytes;
     },
 
-    use: (tenant) => runSteps(database.run, storedBytes.of(tenant)),
+    use: (tenant) => runSteps(database.run, storedBytes.current(tenant)),
 
     async collect(order) {
       const collected = await collections.collect(order);
@@ -177,10 +179,10 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   };
 }
 
-/** No tenant can have this name. */
-const NOBODY = "~check";
+/** Not a valid tenant name. */
+const CHECK_TENANT = "~check";
 const LOCK_TIMEOUT = "55P03";
 
-function namesOf(tenant: string, { set = [] }: Change): ForeignChange[] {
+function changedNames(tenant: string, { set = [] }: Change): ForeignChange[] {
   return set.map(({ kind, name }) => ({ tenant, kind, name }));
 }

@@ -1,15 +1,15 @@
 import type { KeyedRecordPut, RecordKind, StoredRecord } from "../../lib/records.ts";
 import type { PostgresDatabase, RunSql } from "./database.ts";
 
-/** How often one write removes expired records, and how many at the most. */
+/** How often writes remove expired records, and at most how many at once. */
 const EXPIRED_EVERY_MS = 1_000;
 const EXPIRED_AT_ONCE = 1_000;
 
-/** The part of the Postgres store that keeps records that expire. */
+/** Expiring records in Postgres. */
 export function postgresRecords(database: PostgresDatabase) {
   let removedAt = -Infinity;
 
-  /** A clock that each row would ask again finds no use for an index: it is asked once. */
+  /** Calls `berth_now` once: a volatile call per row would not use the index. */
   const removeExpired = async (run: RunSql): Promise<void> => {
     if (performance.now() - removedAt < EXPIRED_EVERY_MS) return;
     removedAt = performance.now();
@@ -22,12 +22,12 @@ export function postgresRecords(database: PostgresDatabase) {
 
   return {
     get: async (tenant: string, kind: RecordKind, key: string): Promise<StoredRecord | undefined> => {
-      const [found] = await database.run<StoredRecord>(
+      const [record] = await database.run<StoredRecord>(
         `SELECT value, revision FROM record
          WHERE tenant = $1 AND kind = $2 AND key = $3 AND expires_at > berth_now()`,
         [tenant, kind, key],
       );
-      return found;
+      return record;
     },
 
     /** Returns the new revision of each. */
@@ -41,10 +41,12 @@ export function postgresRecords(database: PostgresDatabase) {
       return database.transaction(
         async (run) => {
           const revisions: (number | undefined)[] = [];
-          for (const indexes of rounds(puts)) {
-            const some = indexes.map((index) => puts[index]!);
-            const made = new Map((await putSome(run, tenant, kind, some)).map(({ key, revision }) => [key, revision]));
-            for (const index of indexes) revisions[index] = made.get(puts[index]!.key);
+          for (const indexes of distinctRounds(puts)) {
+            const roundPuts = indexes.map((index) => puts[index]!);
+            const revisionByKey = new Map(
+              (await putDistinct(run, tenant, kind, roundPuts)).map(({ key, revision }) => [key, revision]),
+            );
+            for (const index of indexes) revisions[index] = revisionByKey.get(puts[index]!.key);
           }
           await removeExpired(run);
           return revisions;
@@ -53,7 +55,7 @@ export function postgresRecords(database: PostgresDatabase) {
       );
     },
 
-    /** Makes a write that nobody reads; part of a transaction. */
+    /** A write without an effect. Part of a transaction. */
     writeNothing: async (run: RunSql): Promise<void> => {
       await run(
         `INSERT INTO record (tenant, kind, key, revision, value, expires_at) VALUES ('', 'check', '', 1, '', berth_now())
@@ -63,20 +65,20 @@ export function postgresRecords(database: PostgresDatabase) {
   };
 }
 
-/** The places of puts that one statement can make: no key twice. */
-function rounds(puts: readonly KeyedRecordPut[]): number[][] {
-  const times = new Map<string, number>();
-  const found: number[][] = [];
+/** Groups the indexes of puts into rounds for one statement each, in which no key occurs twice. */
+function distinctRounds(puts: readonly KeyedRecordPut[]): number[][] {
+  const counts = new Map<string, number>();
+  const rounds: number[][] = [];
   for (const [index, { key }] of puts.entries()) {
-    const round = times.get(key) ?? 0;
-    times.set(key, round + 1);
-    (found[round] ??= []).push(index);
+    const round = counts.get(key) ?? 0;
+    counts.set(key, round + 1);
+    (rounds[round] ??= []).push(index);
   }
-  return found;
+  return rounds;
 }
 
-/** Each where nobody was first: a new record has none that still lives in its place. */
-function putSome(
+/** Only writes if the revision is as expected. A new record may replace an expired one. */
+function putDistinct(
   run: RunSql,
   tenant: string,
   kind: RecordKind,

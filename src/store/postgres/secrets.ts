@@ -1,4 +1,4 @@
-import { actorOf, entryOf, SERVICE } from "../../audit/audit-entry.ts";
+import { parseActor, auditEntry, SERVICE } from "../../audit/audit-entry.ts";
 import { byName } from "../rules.ts";
 import type { SealedSecret, SecretPut, SecretStore } from "../store.ts";
 import { appendAudit } from "./audit.ts";
@@ -8,19 +8,19 @@ import { runSteps } from "./steps.ts";
 
 const COLUMNS = `tenant, name, key_id AS "keyId", sealed, changed_at AS "changedAt", changed_by AS "by"`;
 
-/** The part of the Postgres store that keeps secrets. */
+/** Secrets in Postgres. */
 export function postgresSecrets(database: PostgresDatabase, feed: Feed): SecretStore {
   const { run } = database;
-  const noted = (tenant: string, name: string, changedAt: number, by: string) => [
+  const nameChange = (tenant: string, name: string, changedAt: number, by: string) => [
     { tenant, kind: "secret" as const, name, cid: null, changedAt, by },
   ];
   return {
     async secret(tenant, name) {
-      const [found] = await run<SealedSecret>(`SELECT ${COLUMNS} FROM secret WHERE tenant = $1 AND name = $2`, [
+      const [secret] = await run<SealedSecret>(`SELECT ${COLUMNS} FROM secret WHERE tenant = $1 AND name = $2`, [
         tenant,
         name,
       ]);
-      return found;
+      return secret;
     },
 
     async secrets(tenant) {
@@ -33,9 +33,9 @@ export function postgresSecrets(database: PostgresDatabase, feed: Feed): SecretS
     },
 
     putSecret: (tenant, { name, keyId, sealed, by, isKeyHeld }: SecretPut) =>
-      feed.telling([{ tenant, kind: "secret", name }], () =>
+      feed.notifyIfUncertain([{ tenant, kind: "secret", name }], () =>
         database.change(tenant, async (run) => {
-          // All have one key.
+          // All secrets have the same key.
           await lock(run, "secrets", "");
           const [any] = await run<{ keyId: string }>('SELECT key_id AS "keyId" FROM secret LIMIT 1');
           if (any ? any.keyId !== keyId : isKeyHeld?.() === false) return false;
@@ -47,22 +47,22 @@ export function postgresSecrets(database: PostgresDatabase, feed: Feed): SecretS
              RETURNING changed_at AS "changedAt"`,
             [tenant, name, keyId, sealed, by],
           );
-          await appendAudit(run, entryOf(tenant, "secret", { action: "set", ...actorOf(by), name }));
-          await runSteps(run, feed.record(noted(tenant, name, put!.changedAt, by)));
+          await appendAudit(run, auditEntry(tenant, "secret", { action: "set", ...parseActor(by), name }));
+          await runSteps(run, feed.record(nameChange(tenant, name, put!.changedAt, by)));
           return true;
         }),
       ),
 
     removeSecret: (tenant, name, by) =>
-      feed.telling([{ tenant, kind: "secret", name }], () =>
+      feed.notifyIfUncertain([{ tenant, kind: "secret", name }], () =>
         database.change(tenant, async (run) => {
           const [removed] = await run<{ now: number }>(
             "DELETE FROM secret WHERE tenant = $1 AND name = $2 RETURNING berth_now() AS now",
             [tenant, name],
           );
           if (!removed) return false;
-          await appendAudit(run, entryOf(tenant, "secret", { action: "deleted", ...actorOf(by), name }));
-          await runSteps(run, feed.record(noted(tenant, name, removed.now, by)));
+          await appendAudit(run, auditEntry(tenant, "secret", { action: "deleted", ...parseActor(by), name }));
+          await runSteps(run, feed.record(nameChange(tenant, name, removed.now, by)));
           return true;
         }),
       ),
@@ -81,10 +81,10 @@ export function postgresSecrets(database: PostgresDatabase, feed: Feed): SecretS
           );
           if (!note) return;
           const key = resealed[0]?.keyId ?? null;
-          const facts = { action: "rotated", ...actorOf(note.by), secrets: resealed.length, key };
-          await appendAudit(run, entryOf(SERVICE, "secret", facts));
+          const facts = { action: "rotated", ...parseActor(note.by), secrets: resealed.length, key };
+          await appendAudit(run, auditEntry(SERVICE, "secret", facts));
         },
-        // A key file may be replaced in it.
+        // It may replace a key file, so it must not be repeated.
         { isOnce: true },
       ),
   };

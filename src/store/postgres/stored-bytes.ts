@@ -1,21 +1,20 @@
 import { BoundedMap } from "../../lib/bounded-map.ts";
-import { CHANGE_BYTES, full } from "../rules.ts";
+import { CHANGE_BYTES, storageFull } from "../rules.ts";
 import { dataKinds, type DataBytes } from "../server-data.ts";
 import { rows, type Steps } from "../steps.ts";
-import { storedKinds, type FullCode, type StoredUse } from "../store.ts";
+import { storedKinds, type StorageFullCode, type StoredUse } from "../store.ts";
 
-/** Sums of this long ago are good enough for the data of servers, which they write at each call; for so many tenants. */
-const LATELY_MS = 10_000;
-const LATELY_MAX = 10_000;
+/** How long sums are cached for writes of server data, which happen at every call, and for how many tenants. */
+const CACHE_MS = 10_000;
+const CACHE_MAX = 10_000;
 
 /** The bytes that each tenant stores, by kind. Postgres knows the length of a content without reading it. */
 export class StoredSums {
-  readonly #lately = new BoundedMap<string, { readonly at: number; readonly use: StoredUse }>(LATELY_MAX);
+  readonly #cache = new BoundedMap<string, { readonly at: number; readonly use: StoredUse }>(CACHE_MAX);
 
-  /** All kinds, as they are now. */
-  *of(tenant: string): Steps<StoredUse> {
+  *current(tenant: string): Steps<StoredUse> {
     const [use] = yield* rows<StoredUse>(
-      `SELECT packages, content, compiled, records, secrets, history, ${OF_SERVERS} FROM
+      `SELECT packages, content, compiled, records, secrets, history, ${SERVER_DATA_BYTES} FROM
          (SELECT coalesce(sum(length) FILTER (WHERE is_package), 0) AS packages,
             coalesce(sum(length) FILTER (WHERE NOT is_package), 0) AS content
           FROM tenant_content, ${LENGTH} WHERE tenant = $1) AS contents,
@@ -29,36 +28,36 @@ export class StoredSums {
          (SELECT count(*) * ${CHANGE_BYTES} AS history FROM name_change WHERE tenant = $1) AS changes`,
       [tenant],
     );
-    // Its keys in the order in which people are told of them.
+    // In the order of `storedKinds`, as messages list them.
     return Object.fromEntries(storedKinds.map((kind) => [kind, use![kind]])) as StoredUse;
   }
 
-  /** As `of`, given the data of servers, and with all other kinds as they were some seconds ago at most. */
-  *lately(tenant: string, ofServers: DataBytes): Steps<StoredUse> {
-    const known = this.#lately.get(tenant);
-    if (known && performance.now() - known.at < LATELY_MS) return { ...known.use, ...ofServers };
-    const use = yield* this.of(tenant);
-    this.#lately.set(tenant, { at: performance.now(), use });
+  /** The same given the current sizes of server data, but with other kinds up to some seconds old. */
+  *recent(tenant: string, serverData: DataBytes): Steps<StoredUse> {
+    const cached = this.#cache.get(tenant);
+    if (cached && performance.now() - cached.at < CACHE_MS) return { ...cached.use, ...serverData };
+    const use = yield* this.current(tenant);
+    this.#cache.set(tenant, { at: performance.now(), use });
     return use;
   }
 
-  /** Another tenant of the same name has nothing. */
+  /** Drops the cached sums, as a new tenant of the same name has nothing. */
   forget(tenant: string): void {
-    this.#lately.delete(tenant);
+    this.#cache.delete(tenant);
   }
 }
 
-/** By the index, one after the other: a tenant has few of all contents. */
+/** One index lookup per row: a tenant has few of all contents. */
 const LENGTH =
   "LATERAL (SELECT octet_length(bytes) AS length, is_package FROM content WHERE id = content_id OFFSET 0) AS held";
 
-/** The data of the servers of the tenant `$1`, by kind. */
-const OF_SERVERS = dataKinds
+/** The data of the servers of tenant `$1`, by kind. */
+const SERVER_DATA_BYTES = dataKinds
   .map((kind) => `(SELECT coalesce(sum(bytes), 0) FROM server_data WHERE tenant = $1 AND kind = '${kind}') AS ${kind}`)
   .join(", ");
 
-/** Throws `code` for a change that adds so many bytes to what a tenant stores, where that is more than it may. */
-export function checkRoom(use: StoredUse, added: number, storedBytesMax: number, code: FullCode): void {
+/** Throws `code` if adding so many bytes exceeds the limit of what a tenant may store. */
+export function checkQuota(use: StoredUse, added: number, storedBytesMax: number, code: StorageFullCode): void {
   const bytes = storedKinds.reduce((sum, kind) => sum + use[kind], added);
-  if (bytes > storedBytesMax) throw full(code, { bytes, storedBytesMax, use });
+  if (bytes > storedBytesMax) throw storageFull(code, { bytes, storedBytesMax, use });
 }

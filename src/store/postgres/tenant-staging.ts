@@ -1,73 +1,71 @@
 import { randomBytes } from "node:crypto";
 import type { Block, Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { aliasOf } from "../aliases.ts";
-import { leftIds } from "../left-claims.ts";
-import { contentMissing, verifiedInTurns } from "../rules.ts";
+import { makeAlias } from "../aliases.ts";
+import { leftoverIds } from "../left-claims.ts";
+import { contentMissing, verifyLongBytes } from "../rules.ts";
 import { newValue } from "../server-data.ts";
 import { rows, type Steps } from "../steps.ts";
 import type { NamedChange, ServerValue, TenantStaging } from "../store.ts";
 import type { TenantChanges } from "../tenants.ts";
-import { sizeOf } from "../value-rules.ts";
+import { valueSize } from "../value-rules.ts";
 import { claimContents, putContents, readContent } from "./content.ts";
 import type { PostgresDatabase, RunSql } from "./database.ts";
 import { postgresDialect } from "./dialect.ts";
-import { removeLater, removeLeft, runSteps } from "./steps.ts";
+import { tryRemoveAliasData, removeAliasData, runSteps } from "./steps.ts";
 
-/** The bytes, and the rows, that are written in one transaction. */
+/** The maximum size and number of rows written in one transaction. */
 const BYTES_AT_ONCE = 1024 * 1024;
 const ROWS_AT_ONCE = 1_000;
 /** The heartbeat interval of an import, and the time without a heartbeat after which another process cleans up. */
-const ALIVE_MS = 30_000;
-const SILENT_MS = 600_000;
+const HEARTBEAT_MS = 30_000;
+const EXPIRY_MS = 600_000;
 
-const QUICK = { isDurable: false } as const;
+const ASYNC_COMMIT = { isDurable: false } as const;
 const LONG = { isLong: true } as const;
 
-/**
- * Assembles a tenant under a name that none can have, and gives it its own name in one transaction.
- */
+/** Assembles a tenant under an alias, and gives it its name in a single transaction. */
 export async function postgresTenantStaging(
   database: PostgresDatabase,
   changes: TenantChanges,
 ): Promise<TenantStaging> {
   await removeLeftovers(database);
   const id = randomBytes(8).toString("hex");
-  const [coming, gone] = [aliasOf(id, "coming"), aliasOf(id, "gone")];
-  await database.run("INSERT INTO staging (id, expires_at) VALUES ($1, berth_now() + $2::bigint)", [id, SILENT_MS]);
-  const sayThatItLives = (): void =>
+  const [coming, gone] = [makeAlias(id, "coming"), makeAlias(id, "gone")];
+  await database.run("INSERT INTO staging (id, expires_at) VALUES ($1, berth_now() + $2::bigint)", [id, EXPIRY_MS]);
+  const sendHeartbeat = (): void =>
     void database
-      .run("UPDATE staging SET expires_at = berth_now() + $2::bigint WHERE id = $1", [id, SILENT_MS])
+      .run("UPDATE staging SET expires_at = berth_now() + $2::bigint WHERE id = $1", [id, EXPIRY_MS])
       .catch(() => {});
-  const alive = setInterval(sayThatItLives, ALIVE_MS).unref();
+  const heartbeat = setInterval(sendHeartbeat, HEARTBEAT_MS).unref();
 
-  let waiting = new Batch();
+  let batch = new Batch();
   const flush = async (): Promise<void> => {
-    const { contents, changes, values } = waiting;
-    waiting = new Batch();
+    const { contents, changes, values } = batch;
+    batch = new Batch();
     await database.transaction(async (run) => {
       await claimContents(run, coming, (await putContents(run, [...contents.values()])).values());
       await addChanges(run, coming, changes);
       await runSteps(run, postgresDialect.putValues(coming, values.map(newValue)));
-    }, QUICK);
+    }, ASYNC_COMMIT);
   };
   const flushIfFull = async (): Promise<void> => {
-    if (waiting.isFull) await flush();
+    if (batch.isFull) await flush();
   };
 
   return {
     async put(block) {
-      await verifiedInTurns(block.cid, block.bytes);
-      waiting.put(block);
+      await verifyLongBytes(block.cid, block.bytes);
+      batch.put(block);
       await flushIfFull();
     },
-    content: async (cid) => waiting.contents.get(cid)?.bytes ?? (await readContent(database.run, coming, cid)),
+    content: async (cid) => batch.contents.get(cid)?.bytes ?? (await readContent(database.run, coming, cid)),
     async add(change) {
-      waiting.add(change);
+      batch.add(change);
       await flushIfFull();
     },
     async addValue(value) {
-      waiting.addValue(value);
+      batch.addValue(value);
       await flushIfFull();
     },
 
@@ -78,7 +76,7 @@ export async function postgresTenantStaging(
         async (run) => {
           const [own] = await run("SELECT 1 FROM staging WHERE id = $1 FOR SHARE", [id]);
           if (!own)
-            throw new BerthError("store_failed", "the import stood still for too long; nothing was changed; try again");
+            throw new BerthError("store_failed", "the import stalled for too long; nothing was changed; try again");
           await runSteps(
             run,
             changes.publish(name, settings, { coming, gone }, () => moveChanges(coming, name)),
@@ -86,18 +84,17 @@ export async function postgresTenantStaging(
         },
         LONG,
       );
-      await removeLater(database, gone);
+      await tryRemoveAliasData(database, gone);
     },
 
     async close() {
-      clearInterval(alive);
-      await removeLater(database, coming);
+      clearInterval(heartbeat);
+      await tryRemoveAliasData(database, coming);
       await database.run("DELETE FROM staging WHERE id = $1", [id]).catch(() => {});
     },
   };
 }
 
-/** Parts that wait to be written. */
 class Batch {
   readonly contents = new Map<Cid, Block>();
   readonly changes: NamedChange[] = [];
@@ -121,11 +118,11 @@ class Batch {
 
   addValue(value: ServerValue): void {
     this.values.push(value);
-    this.#bytes += sizeOf(value.key, value.value);
+    this.#bytes += valueSize(value.key, value.value);
   }
 }
 
-/** Older than all that was changed here, so that no node takes them for current changes. */
+/** With numbers below all local changes, so that no node takes them for current changes. */
 async function addChanges(run: RunSql, alias: string, changes: readonly NamedChange[]): Promise<void> {
   if (changes.length === 0) return;
   const columns = ["kind", "name", "cid", "changedAt", "by"] as const;
@@ -138,7 +135,7 @@ async function addChanges(run: RunSql, alias: string, changes: readonly NamedCha
   );
 }
 
-/** Gives the tenant the changes and the names that they lead to; returns the number of changes. */
+/** Gives the tenant the changes, and the names that result from them. Returns the number of changes. */
 function* moveChanges(alias: string, name: string): Steps<number> {
   const [missing] = yield* rows<Pick<NamedChange, "kind" | "name"> & { readonly cid: Cid }>(
     `SELECT kind, name, cid FROM name_change AS change WHERE tenant = $1 AND cid IS NOT NULL AND NOT EXISTS (
@@ -163,13 +160,13 @@ function* moveChanges(alias: string, name: string): Steps<number> {
   return moved!.changes;
 }
 
-/** Removes what processes left that ended while they assembled or removed a tenant. */
+/** Removes what terminated processes left behind while they assembled or removed a tenant. */
 export async function removeLeftovers(database: PostgresDatabase): Promise<void> {
   await database.run("DELETE FROM staging WHERE expires_at <= berth_now()");
-  const ids = await runSteps(database.run, leftIds());
-  const alive = await database.run<{ id: string }>("SELECT id FROM staging WHERE id = ANY ($1)", [ids]);
+  const ids = await runSteps(database.run, leftoverIds());
+  const active = await database.run<{ id: string }>("SELECT id FROM staging WHERE id = ANY ($1)", [ids]);
   for (const id of ids) {
-    if (alive.some((each) => each.id === id)) continue;
-    for (const what of ["coming", "gone"] as const) await removeLeft(database, aliasOf(id, what));
+    if (active.some((each) => each.id === id)) continue;
+    for (const suffix of ["coming", "gone"] as const) await removeAliasData(database, makeAlias(id, suffix));
   }
 }

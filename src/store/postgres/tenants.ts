@@ -6,20 +6,20 @@ import { findTenant, hasAnything, listHosts, listTenants, TenantChanges } from "
 import type { PostgresDatabase, RunSql } from "./database.ts";
 import { postgresDialect } from "./dialect.ts";
 import type { Feed } from "./feed.ts";
-import { removeLater, removeLeft, runSteps } from "./steps.ts";
+import { tryRemoveAliasData, removeAliasData, runSteps } from "./steps.ts";
 import { postgresTenantStaging } from "./tenant-staging.ts";
 
 const LONG = { isLong: true } as const;
 
-/** The registry of tenants in Postgres. Its changes are logged among the changed names, under the kind `tenant`. */
+/** The registry of tenants in Postgres. Its changes are recorded in the history of names, under the kind `tenant`. */
 export function postgresTenants(database: PostgresDatabase, feed: Feed, onDeleted: (name: string) => void): Tenants {
   const { run } = database;
   const listeners = new Set<(name: string) => void>();
 
   const changes = new TenantChanges(postgresDialect, (changed) => feed.record(changed));
 
-  const told = async <T>(name: string, work: () => Promise<T>): Promise<T> => {
-    const result = await feed.telling([{ tenant: name, kind: "tenant", name: "" }], work);
+  const notifying = async <T>(name: string, work: () => Promise<T>): Promise<T> => {
+    const result = await feed.notifyIfUncertain([{ tenant: name, kind: "tenant", name: "" }], work);
     for (const listener of listeners) listener(name);
     return result;
   };
@@ -31,27 +31,27 @@ export function postgresTenants(database: PostgresDatabase, feed: Feed, onDelete
 
     async create(name, settings) {
       checkTenantName(name);
-      const left = newAlias();
-      const { result } = await told(name, () =>
-        database.change(name, (run) => runSteps(run, changes.create(name, settings, left)), LONG),
+      const alias = newAlias();
+      const { result } = await notifying(name, () =>
+        database.change(name, (run) => runSteps(run, changes.create(name, settings, alias)), LONG),
       );
-      await removeLater(database, left);
+      await tryRemoveAliasData(database, alias);
       return result;
     },
 
     async change(name, settings) {
       const change = (run: RunSql) => runSteps(run, changes.change(name, settings));
-      return (await told(name, () => database.change(name, change))).result;
+      return (await notifying(name, () => database.change(name, change))).result;
     },
 
     async delete(name, by) {
-      const left = newAlias();
-      const { result } = await told(name, async () => {
-        const removed = await database.change(name, (run) => runSteps(run, changes.remove(name, by, left)), LONG);
+      const alias = newAlias();
+      const { result } = await notifying(name, async () => {
+        const removed = await database.change(name, (run) => runSteps(run, changes.remove(name, by, alias)), LONG);
         onDeleted(name);
         return removed;
       });
-      return { names: result, contents: await removeLeft(database, left), isErased: false };
+      return { names: result, contents: await removeAliasData(database, alias), isErased: false };
     },
 
     snapshot: async (name) => readTenantSnapshot(postgresDialect, await database.snapshot(), name),
@@ -62,7 +62,7 @@ export function postgresTenants(database: PostgresDatabase, feed: Feed, onDelete
         ...staging,
         async publish(name, settings) {
           checkTenantName(name);
-          await told(name, async () => {
+          await notifying(name, async () => {
             await staging.publish(name, settings);
             onDeleted(name);
           });
@@ -73,13 +73,13 @@ export function postgresTenants(database: PostgresDatabase, feed: Feed, onDelete
     hasAnything: (name) => runSteps(run, hasAnything(name)),
 
     onChange(listener) {
-      const own = (name: string): void => listener(name);
-      listeners.add(own);
+      const wrapper = (name: string): void => listener(name);
+      listeners.add(wrapper);
       const stop = feed.listen((changed) => {
         for (const { tenant, kind } of changed) if (kind === "tenant") listener(tenant);
       });
       return () => {
-        listeners.delete(own);
+        listeners.delete(wrapper);
         stop();
       };
     },

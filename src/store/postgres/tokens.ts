@@ -1,28 +1,28 @@
 import type { TokenRecords } from "../store.ts";
-import { listTokens, TokenChanges, tokenByHash, tokensInForce } from "../tokens.ts";
+import { listTokens, TokenChanges, tokenByHash, findActiveTokens } from "../tokens.ts";
 import type { PostgresDatabase, RunSql } from "./database.ts";
 import { postgresDialect } from "./dialect.ts";
 import type { Feed } from "./feed.ts";
 import { runSteps } from "./steps.ts";
 
-/** Tokens in Postgres. `ask` runs queries of clients whose token is not known. */
-export function postgresTokens(database: PostgresDatabase, ask: RunSql, feed: Feed): TokenRecords {
+/** Tokens in Postgres. `runForUnknown` runs queries for callers with unknown tokens. */
+export function postgresTokens(database: PostgresDatabase, runForUnknown: RunSql, feed: Feed): TokenRecords {
   const { run } = database;
   const changes = new TokenChanges(postgresDialect, (changed) => feed.record(changed));
 
-  /** A new token is a change, too. When the database does not answer, no token is trusted. */
-  const ended = async (ids: readonly string[]): Promise<readonly string[]> => {
+  /** New tokens appear as changes as well. If the database does not respond, all tokens count as ended. */
+  const findEnded = async (ids: readonly string[]): Promise<readonly string[]> => {
     if (ids.length === 0) return ids;
     try {
-      const inForce = await runSteps(run, tokensInForce(postgresDialect, ids));
-      return ids.filter((id) => !inForce.has(id));
+      const active = await runSteps(run, findActiveTokens(postgresDialect, ids));
+      return ids.filter((id) => !active.has(id));
     } catch {
       return ids;
     }
   };
 
   return {
-    byHash: (hash) => runSteps(ask, tokenByHash(hash)),
+    byHash: (hash) => runSteps(runForUnknown, tokenByHash(hash)),
     list: (tenant, part) => runSteps(run, listTokens(tenant, part)),
 
     async add(token, by, tokensMax = Infinity) {
@@ -31,7 +31,7 @@ export function postgresTokens(database: PostgresDatabase, ask: RunSql, feed: Fe
     },
 
     revoke: (tenant, id, by) =>
-      feed.telling([{ tenant, kind: "token", name: id }], async () => {
+      feed.notifyIfUncertain([{ tenant, kind: "token", name: id }], async () => {
         const revoke = (run: RunSql) => runSteps(run, changes.revoke(tenant, id, by));
         return (await database.change(tenant, revoke)).result;
       }),
@@ -39,7 +39,7 @@ export function postgresTokens(database: PostgresDatabase, ask: RunSql, feed: Fe
     onRevoke: (listener) =>
       feed.listen((changed) => {
         const ids = changed.filter(({ kind }) => kind === "token").map(({ name }) => name);
-        void ended(ids).then((ends) => ends.forEach((id) => listener(id)));
+        void findEnded(ids).then((endedIds) => endedIds.forEach((id) => listener(id)));
       }),
   };
 }

@@ -1,7 +1,7 @@
 import type Database from "#better-sqlite3";
 import { asStoreFailure } from "../../lib/store-failure.ts";
 
-/** Runs work on the file and turns whatever SQLite throws into `store_failed`. */
+/** Runs work on the database, and turns errors of SQLite into `store_failed`. */
 export function attempt<T>(work: () => T): T {
   try {
     return work();
@@ -10,12 +10,12 @@ export function attempt<T>(work: () => T): T {
   }
 }
 
-/** A method of the store that runs `work`. */
+/** Makes `work` a method of the store. */
 export function attempting<Args extends unknown[], T>(work: (...args: Args) => T): (...args: Args) => Promise<T> {
   return async (...args) => attempt(() => work(...args));
 }
 
-/** As `attempt`, for work in several steps. */
+/** The same for asynchronous work. */
 export async function attemptAll<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -24,8 +24,8 @@ export async function attemptAll<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Runs `work` without waiting for another process's write; normally that waits `busyMs`. */
-export function atOnce<T>(database: Database.Database, busyMs: number, work: () => T): T {
+/** Runs `work` without waiting for locks of other processes, which is otherwise done for `busyMs`. */
+export function withoutWaiting<T>(database: Database.Database, busyMs: number, work: () => T): T {
   database.pragma("busy_timeout = 0");
   try {
     return work();

@@ -13,7 +13,7 @@ import {
   retentions,
 } from "../audit.ts";
 import type { Steps } from "../steps.ts";
-import { atOnce, attempt } from "./attempt.ts";
+import { withoutWaiting, attempt } from "./attempt.ts";
 import { sqliteDialect } from "./dialect.ts";
 import { inTransaction, runSteps } from "./steps.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
@@ -23,7 +23,7 @@ export function appendAudit(database: Database.Database, entry: AuditEntry): voi
   runSteps(database, appendLinks(sqliteDialect, [entry]));
 }
 
-/** As `appendAudit`, in a transaction of its own. */
+/** Appends events in a transaction of its own. */
 export function appendAllAudit(database: Database.Database, entries: readonly AuditEntry[]): void {
   inTransaction(database, () => appendLinks(sqliteDialect, entries));
 }
@@ -32,7 +32,7 @@ export function auditHead(database: Database.Database): AuditHead | undefined {
   return runSteps(database, anchorHead(sqliteDialect));
 }
 
-/** The audit log, to be verified. */
+/** The audit log for verification. */
 export function readableLinks(database: Database.Database): ReadableLinks {
   const read = async <T>(steps: Steps<T>): Promise<T> => attempt(() => runSteps(database, steps));
   return {
@@ -45,10 +45,10 @@ export function readableLinks(database: Database.Database): ReadableLinks {
   };
 }
 
-/** The audit log as the rest of Berth uses it. `busyMs` is how long it waits for other processes. */
+/** The audit log in SQLite. `busyMs` is how long it waits for other processes. */
 export function sqliteAuditLinks(database: Database.Database, log: WriteAheadLog, busyMs: number): AuditLinks {
   const write = <T>(work: () => T, patient = false): Promise<T> =>
-    log.write(() => (patient ? work() : atOnce(database, busyMs, work)));
+    log.write(() => (patient ? work() : withoutWaiting(database, busyMs, work)));
   return {
     ...readableLinks(database),
     head: async () => attempt(() => auditHead(database)),
@@ -56,7 +56,7 @@ export function sqliteAuditLinks(database: Database.Database, log: WriteAheadLog
 
     anchor: ({ now = false, patient } = {}) =>
       write(() => {
-        // Usually there is nothing to do, and nothing has to wait for the lock.
+        // Check without the lock first, as there is usually nothing to do.
         if (runSteps(database, isAnchorDue(now))) inTransaction(database, () => addAnchor(sqliteDialect, now));
         return auditHead(database);
       }, patient),

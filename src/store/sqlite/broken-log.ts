@@ -2,24 +2,24 @@ import { constants, copyFileSync, fsyncSync, closeSync, mkdirSync, openSync, rmS
 import { basename, dirname, join } from "node:path";
 import Database from "#better-sqlite3";
 import { BerthError } from "../../lib/errors.ts";
-import { brokenLog, type BrokenLog } from "./log-frames.ts";
+import { findBrokenLog, type BrokenLog } from "./log-frames.ts";
 import { verifyDatabase } from "./verify-database.ts";
 
-export interface KeptLog extends BrokenLog {
-  /** The folder that holds the files as they were. */
+export interface PreservedLog extends BrokenLog {
+  /** The folder with unchanged copies of the files. */
   readonly kept: string;
 }
 
 /**
- * Undefined where SQLite knows everything that was committed; while somebody has the database open, that holds for a
- * broken log, too. This process must not have the database open.
+ * Undefined if SQLite reads everything that was committed, which includes a broken log that a running process has
+ * indexed. This process must not have the database open.
  */
-export function unreadLog(databaseFile: string): BrokenLog | undefined {
-  const broken = brokenLog(databaseFile);
+export function findUnreadLog(databaseFile: string): BrokenLog | undefined {
+  const broken = findBrokenLog(databaseFile);
   if (!broken) return undefined;
   let database: Database.Database | undefined;
   try {
-    // SQLite leaves the files alone for a reader.
+    // SQLite does not modify the files for a reader.
     database = new Database(databaseFile, { readonly: true, fileMustExist: true });
     database.pragma("user_version");
     const [{ log }] = database.pragma("wal_checkpoint(NOOP)") as [{ log: number }];
@@ -32,25 +32,25 @@ export function unreadLog(databaseFile: string): BrokenLog | undefined {
 }
 
 /**
- * Copies the files of a database with a broken log beside it, before SQLite overwrites what it does not read. Throws
- * `store_failed`, and changes nothing, where what SQLite reads is inconsistent: later changes may be in the database
- * already.
+ * Copies the files of a database with a broken log next to it, before SQLite overwrites what it does not read. Throws
+ * `store_failed`, without changing anything, if what SQLite reads is inconsistent, since later changes may already be
+ * in the database.
  */
-export function keepBrokenLog(databaseFile: string): KeptLog | undefined {
-  const broken = unreadLog(databaseFile);
+export function preserveBrokenLog(databaseFile: string): PreservedLog | undefined {
+  const broken = findUnreadLog(databaseFile);
   if (!broken) return undefined;
   const [problem] = verifyDatabase(databaseFile).problems;
   if (problem !== undefined) {
-    const remedy = 'restore a backup with "berth restore FILE", which keeps the present files';
+    const fix = 'restore a backup with "berth restore FILE", which preserves the current files';
     throw new BerthError(
       "store_failed",
-      `${breakText(databaseFile, broken)}, and the rest is damaged (${problem}): ${remedy}`,
+      `${describeBreak(databaseFile, broken)}, and the rest is damaged (${problem}): ${fix}`,
     );
   }
   const kept = join(dirname(databaseFile), `broken-log-${new Date().toISOString().replaceAll(":", "-")}`);
   mkdirSync(kept, { mode: 0o700 });
   try {
-    for (const file of [databaseFile, `${databaseFile}-wal`]) keepIn(kept, file);
+    for (const file of [databaseFile, `${databaseFile}-wal`]) copyDurably(kept, file);
   } catch (error) {
     rmSync(kept, { recursive: true, force: true });
     throw error;
@@ -58,17 +58,17 @@ export function keepBrokenLog(databaseFile: string): KeptLog | undefined {
   return { ...broken, kept };
 }
 
-export function breakText(databaseFile: string, { frame, committed }: BrokenLog): string {
+export function describeBreak(databaseFile: string, { frame, committed }: BrokenLog): string {
   return `${basename(databaseFile)}-wal is broken at frame ${frame} of ${committed}`;
 }
 
-function keepIn(folder: string, file: string): void {
+function copyDurably(folder: string, file: string): void {
   const copy = join(folder, basename(file));
   copyFileSync(file, copy, constants.COPYFILE_FICLONE);
-  const opened = openSync(copy, "r");
+  const descriptor = openSync(copy, "r");
   try {
-    fsyncSync(opened);
+    fsyncSync(descriptor);
   } finally {
-    closeSync(opened);
+    closeSync(descriptor);
   }
 }

@@ -1,22 +1,22 @@
-/** A thread for one checkpoint; it ends with it. Started by `checkpoints.ts`. */
+/** The thread of a single checkpoint. Started by `checkpoints.ts`. */
 import { once } from "node:events";
 import { closeSync, openSync } from "node:fs";
 import { parentPort, workerData } from "node:worker_threads";
 import Database from "#better-sqlite3";
-import type { CheckpointOrder, CheckpointReport } from "./checkpoints.ts";
-import { identityOf, moved, stampLog } from "./store-files.ts";
+import type { CheckpointTask, CheckpointReport } from "./checkpoints.ts";
+import { fileIdentity, filesMoved, stampLog } from "./store-files.ts";
 
 interface Progress {
-  /** The frames of the log, and how many of them are in the database. */
+  /** The number of frames in the log, and how many of them are in the database. */
   readonly log: number;
   readonly checkpointed: number;
 }
 
-/** The most frames that may be left for the moment in which nobody writes. */
+/** The maximum number of frames left for the pause of writing. */
 const LAST_FRAMES = 256;
 const PASSES_MAX = 4;
 
-const { file, identity, keptBytes } = workerData as CheckpointOrder;
+const { file, identity, keptBytes } = workerData as CheckpointTask;
 const port = parentPort!;
 
 let report: CheckpointReport;
@@ -24,39 +24,39 @@ try {
   report = { pages: await checkpoint() };
 } catch (error) {
   const { code, message } = error as { code?: string; message: string };
-  report = { error: { code, message: code === "SQLITE_CANTOPEN" ? whyUnopened(message) : message } };
+  report = { error: { code, message: code === "SQLITE_CANTOPEN" ? describeOpenFailure(message) : message } };
 }
 port.postMessage(report);
 port.close();
 
 /**
- * Returns the length of the log that is now in the database, on the disk; undefined when not all of it could be moved.
+ * Returns the number of log frames that are now in the database on disk; undefined if not all of them could be moved.
  */
 async function checkpoint(): Promise<number | undefined> {
   const database = new Database(file, { fileMustExist: true, timeout: 0 });
-  if (identityOf(file) !== identity) {
+  if (fileIdentity(file) !== identity) {
     database.close();
-    throw moved();
+    throw filesMoved();
   }
   const reader = new Database(file, { fileMustExist: true, readonly: true });
   try {
-    // A log that grew beyond this, because of a long read, is truncated when it restarts.
+    // A log that a long read made longer than this is truncated when it restarts.
     database.pragma(`journal_size_limit = ${keptBytes}`);
     for (let pass = 1; pass <= PASSES_MAX; pass++) {
-      const wanted = progressOf(database, "NOOP").log;
-      // While a reader is active, no writer restarts the log, for which it would wait for the disk.
+      const target = runCheckpoint(database, "NOOP").log;
+      // While there is a reader, no writer restarts the log, which would wait for the disk.
       reader.exec("BEGIN");
       reader.pragma("user_version");
-      const { checkpointed } = progressOf(database, "PASSIVE");
-      if (checkpointed < wanted) return undefined;
-      if (progressOf(database, "NOOP").log - checkpointed <= LAST_FRAMES || pass === PASSES_MAX) break;
+      const { checkpointed } = runCheckpoint(database, "PASSIVE");
+      if (checkpointed < target) return undefined;
+      if (runCheckpoint(database, "NOOP").log - checkpointed <= LAST_FRAMES || pass === PASSES_MAX) break;
       reader.exec("COMMIT");
     }
-    await writingPaused();
+    await pauseWriting();
     reader.exec("COMMIT");
-    const { log, checkpointed } = progressOf(database, "PASSIVE");
+    const { log, checkpointed } = runCheckpoint(database, "PASSIVE");
     if (checkpointed < log) return undefined;
-    // The first write after a whole checkpoint restarts the log and waits for the disk.
+    // Otherwise, the first write after a complete checkpoint restarts the log and waits for the disk.
     stampLog(database);
     return log;
   } finally {
@@ -65,17 +65,17 @@ async function checkpoint(): Promise<number | undefined> {
   }
 }
 
-function progressOf(database: Database.Database, mode: "PASSIVE" | "NOOP"): Progress {
+function runCheckpoint(database: Database.Database, mode: "PASSIVE" | "NOOP"): Progress {
   return (database.pragma(`wal_checkpoint(${mode})`) as [Progress])[0];
 }
 
-async function writingPaused(): Promise<void> {
+async function pauseWriting(): Promise<void> {
   port.postMessage("pause");
   await once(port, "message");
 }
 
-/** SQLite says the same of a process that has too many files open. */
-function whyUnopened(message: string): string {
+/** Adds the cause if the process has too many open files, which SQLite does not distinguish. */
+function describeOpenFailure(message: string): string {
   try {
     closeSync(openSync("/dev/null", "r"));
     return message;

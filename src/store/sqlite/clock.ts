@@ -3,21 +3,21 @@ import { fstatSync, openSync, rmSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** A difference that is smaller comes from the file system, whose times are rounded. */
-const SMALLEST_MS = 50;
-/** One that is greater is not believed: the folder for temporary files may be of a machine that has any time. */
-const GREATEST_MS = 3_600_000;
-const MEASURED_EVERY_MS = 1_000;
+/** Smaller differences result from rounded file times. */
+const MIN_DIFFERENCE_MS = 50;
+/** Larger differences are ignored: the folder for temporary files may be on a machine with any time. */
+const MAX_DIFFERENCE_MS = 3_600_000;
+const MEASURE_INTERVAL_MS = 1_000;
 
 let file: number | undefined;
 let aheadMs = 0;
 let measuredAt = -Infinity;
-/** The time of the process then, less what has elapsed since its start. */
+/** The process's time at the last measurement, minus its uptime. */
 let measuredFrom = 0;
 
 /**
- * Milliseconds since the epoch by the clock of the store, which all processes of the machine share: that by which its
- * file systems stamp files, whatever a process takes for its own time.
+ * The clock of the store in milliseconds since the epoch, which all processes of the machine share: the one with which
+ * the file system stamps files, regardless of this process's own clock.
  */
 export function storeNow(): number {
   return Date.now() - clockAheadMs();
@@ -32,8 +32,8 @@ export function monotonicMs(): bigint {
 function clockAheadMs(): number {
   const elapsed = performance.now();
   const from = Date.now() - elapsed;
-  // A clock that was set is another clock.
-  if (elapsed - measuredAt > MEASURED_EVERY_MS || Math.abs(from - measuredFrom) >= SMALLEST_MS) {
+  // A jump means that the clock was set, so measure again.
+  if (elapsed - measuredAt > MEASURE_INTERVAL_MS || Math.abs(from - measuredFrom) >= MIN_DIFFERENCE_MS) {
     [measuredAt, measuredFrom] = [elapsed, from];
     measure();
   }
@@ -42,23 +42,23 @@ function clockAheadMs(): number {
 
 function measure(): void {
   try {
-    file ??= openNameless();
+    file ??= openUnlinkedFile();
     const before = Date.now();
     writeSync(file, "\n", 0);
     const written = fstatSync(file).mtimeMs;
-    // The process may have had to wait in between.
-    const least = Math.max(before - written, Math.min(0, Date.now() - written));
-    const isBelieved = Math.abs(least) >= SMALLEST_MS && Math.abs(least) < GREATEST_MS;
-    aheadMs = isBelieved ? Math.round(least) : 0;
+    // The process may have been suspended in between.
+    const minDifference = Math.max(before - written, Math.min(0, Date.now() - written));
+    const isPlausible = Math.abs(minDifference) >= MIN_DIFFERENCE_MS && Math.abs(minDifference) < MAX_DIFFERENCE_MS;
+    aheadMs = isPlausible ? Math.round(minDifference) : 0;
   } catch {
-    // A full disk, or no descriptor left: the difference is as it was.
+    // The disk is full, or no descriptor is available: keep the previous difference.
   }
 }
 
-/** Nothing is left of it when the process ends. */
-function openNameless(): number {
+/** Creates a file that disappears with the process. */
+function openUnlinkedFile(): number {
   const path = join(tmpdir(), `berth-clock-${randomUUID()}`);
-  const opened = openSync(path, "wx", 0o600);
+  const descriptor = openSync(path, "wx", 0o600);
   rmSync(path);
-  return opened;
+  return descriptor;
 }

@@ -1,79 +1,79 @@
 import { Worker } from "node:worker_threads";
 import { BerthError } from "../../lib/errors.ts";
 import type { ClaimedBytes } from "../collection.ts";
-import type { CollectionResult, CollectionOrder } from "../store.ts";
-import { descriptorOf } from "./scrub.ts";
-import { identityOf } from "./store-files.ts";
+import type { CollectionResult, CollectionOptions } from "../store.ts";
+import { openDescriptor } from "./scrub.ts";
+import { fileIdentity } from "./store-files.ts";
 import type { StoredBytes } from "./stored-bytes.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
-export interface ThreadOrder {
+export interface CollectionTask {
   readonly file: string;
   /** A descriptor of the file, to be left open. */
   readonly fd: number;
-  /** Another file under the same name is left alone. */
+  /** Guards against another file with the same name. */
   readonly identity: string | undefined;
   readonly busyMs: number;
-  readonly order: CollectionOrder;
+  readonly order: CollectionOptions;
 }
 
-interface Carried {
+interface CollectionOutcome {
   readonly collected: CollectionResult;
-  /** Nothing is left in the file of tenants that are gone. */
+  /** True if no remains of deleted tenants are in the file. */
   readonly isErased: boolean;
 }
 
 /** The end of a transaction of the thread. */
-export interface Wrote {
+export interface WriteEnd {
   readonly wrote: ClaimedBytes | undefined;
 }
 
 export type CollectionReport =
-  | Carried
+  | CollectionOutcome
   | { readonly stopped: true }
   | { readonly error: { readonly code: string | undefined; readonly message: string } };
 
 const workerFile = new URL("./collect-worker.js", import.meta.url);
-/** It holds the CIDs of all that one tenant refers to, and one content at a time, which is outside of this. */
+/** For the CIDs of everything that one tenant refers to. Buffers of contents are allocated outside the heap. */
 const resourceLimits = { maxOldGenerationSizeMb: 512, maxYoungGenerationSizeMb: 16 };
 
 /**
- * Collections of one process, on a thread: reading everything that a tenant refers to takes seconds. Whenever the thread
- * writes, which it asks for each time, writers here wait for it, and nobody else does.
+ * Runs the collections of one process on a thread, because reading everything that a tenant refers to takes seconds.
+ * The thread asks for permission before each write, during which writers here wait for it; nothing else does.
  */
 export class Collections {
   readonly #parts: { readonly file: string; readonly busyMs: number };
   readonly #log: WriteAheadLog;
-  readonly #storedBytes: Pick<StoredBytes, "changedAside">;
+  readonly #storedBytes: Pick<StoredBytes, "changedByThread">;
   #worker: Worker | undefined;
   #running: Promise<unknown> = Promise.resolve();
-  #isOver = false;
+  #isClosed = false;
 
   constructor(
     parts: { readonly file: string; readonly busyMs: number },
     log: WriteAheadLog,
-    storedBytes: Pick<StoredBytes, "changedAside">,
+    storedBytes: Pick<StoredBytes, "changedByThread">,
   ) {
     this.#storedBytes = storedBytes;
     this.#parts = parts;
     this.#log = log;
   }
 
-  /** One after the other. */
-  async collect(order: CollectionOrder): Promise<CollectionResult> {
-    return (await this.#afterOthers(order)).collected;
+  /** Collections are serialized. */
+  async collect(order: CollectionOptions): Promise<CollectionResult> {
+    return (await this.#enqueue(order)).collected;
   }
 
-  /** Overwrites what tenants that are gone have left in the file; false where that has to be tried again. */
+  /** Overwrites the remains of deleted tenants in the file. Resolves with false if that has to be repeated. */
   async erase(): Promise<boolean> {
     try {
-      return (await this.#afterOthers({ tenants: [], graceMs: 0 })).isErased;
+      return (await this.#enqueue({ tenants: [], graceMs: 0 })).isErased;
     } catch {
       return false;
     }
   }
 
-  #afterOthers(order: CollectionOrder): Promise<Carried> {
+  #enqueue(order: CollectionOptions): Promise<CollectionOutcome> {
     const collecting = this.#running.then(() => this.#collect(order));
     this.#running = collecting.catch(() => {});
     return collecting;
@@ -81,30 +81,35 @@ export class Collections {
 
   /** Ends the current collection at its next step. */
   async close(): Promise<void> {
-    this.#isOver = true;
+    this.#isClosed = true;
     this.#worker?.postMessage("stop", []);
     await this.#running;
   }
 
-  async #collect(order: CollectionOrder): Promise<Carried> {
-    if (this.#isOver) throw stopped();
+  async #collect(order: CollectionOptions): Promise<CollectionOutcome> {
+    if (this.#isClosed) throw stopped();
     const { file } = this.#parts;
-    const workerData: ThreadOrder = { ...this.#parts, fd: descriptorOf(file), identity: identityOf(file), order };
+    const workerData: CollectionTask = {
+      ...this.#parts,
+      fd: openDescriptor(file),
+      identity: fileIdentity(file),
+      order,
+    };
     const worker = new Worker(workerFile, { workerData, resourceLimits, execArgv: [], env: {} });
     this.#worker = worker;
     let report: CollectionReport | undefined;
     let fault: unknown;
-    let wrote = (_end?: Wrote): void => {};
+    let onWrote = (_end?: WriteEnd): void => {};
     worker.on("error", (error) => (fault = error));
-    worker.on("message", (message: "write" | Wrote | CollectionReport) => {
-      if (message === "write") void this.#write(worker, () => new Promise((resolve) => (wrote = resolve)));
-      else if ("wrote" in message) wrote(message);
+    worker.on("message", (message: "write" | WriteEnd | CollectionReport) => {
+      if (message === "write") void this.#write(worker, () => new Promise((resolve) => (onWrote = resolve)));
+      else if ("wrote" in message) onWrote(message);
       else report = message;
     });
     await new Promise<void>((resolve) => {
       worker.once("exit", () => {
         this.#worker = undefined;
-        wrote();
+        onWrote();
         resolve();
       });
     });
@@ -114,25 +119,25 @@ export class Collections {
     throw Object.assign(new Error(report.error.message), { code: report.error.code });
   }
 
-  async #write(worker: Worker, writing: () => Promise<Wrote | undefined>): Promise<void> {
+  async #write(worker: Worker, writing: () => Promise<WriteEnd | undefined>): Promise<void> {
     try {
-      await this.#log.writeAside(async () => {
-        // It may have ended while this waited for others.
-        if (this.#isOver || this.#worker !== worker) return worker.postMessage("stop", []);
+      await this.#log.writeFromThread(async () => {
+        // The thread may have ended while this waited for other writers.
+        if (this.#isClosed || this.#worker !== worker) return worker.postMessage("stop", []);
         const version = this.#log.version();
-        const over = writing();
+        const ended = writing();
         worker.postMessage("go", []);
-        const end = await over;
-        // If the thread ended instead, what a tenant stores is summed anew.
-        if (end) this.#storedBytes.changedAside(version, end.wrote?.tenant ?? "", end.wrote?.bytes ?? 0);
+        const end = await ended;
+        // If the thread ended instead, the sums of what tenants store are computed again.
+        if (end) this.#storedBytes.changedByThread(version, end.wrote?.tenant ?? "", end.wrote?.bytes ?? 0);
       });
     } catch {
-      // There is no room for it now.
+      // There is currently no disk space for it.
       worker.postMessage("stop", []);
     }
   }
 }
 
 function stopped(): BerthError {
-  return new BerthError("store_failed", "the collection was ended before it was through; the next one goes on");
+  return new BerthError("store_failed", "the collection was interrupted; the next one continues it");
 }

@@ -10,20 +10,20 @@ export class SqliteContent {
     this.#statements = prepare(database);
   }
 
-  /** The number of a content, which is written if missing. */
+  /** The id of a content, which is written if missing. */
   idOf({ cid, bytes }: Block): number {
-    const held = this.#statements.held.get(cid);
-    if (!held) {
+    const existing = this.#statements.find.get(cid);
+    if (!existing) {
       const id = Number(this.#statements.put.run(cid, bytes).lastInsertRowid);
       if (isPackage(bytes)) this.#statements.addLeaf.run(id);
       return id;
     }
-    // Bytes that went bad on the disk are repaired when anyone puts the right ones again.
-    if (!held.bytes.equals(bytes)) this.#statements.mend.run(bytes, held.id);
-    return held.id;
+    // Bytes that were damaged on disk are repaired when the content is put again.
+    if (!existing.bytes.equals(bytes)) this.#statements.repair.run(bytes, existing.id);
+    return existing.id;
   }
 
-  /** Writes a content for a tenant; false when the tenant already had it. */
+  /** Writes a content for a tenant. Returns false if the tenant already had it. */
   claim(tenant: string, block: Block): boolean {
     return this.#statements.claim.run(tenant, this.idOf(block)).changes > 0;
   }
@@ -32,7 +32,7 @@ export class SqliteContent {
     return this.#statements.isClaimed.get(tenant, cid) !== undefined;
   }
 
-  /** The unverified bytes, if the tenant has a claim on them. */
+  /** Returns the unverified bytes if the tenant has a claim on them. */
   read(tenant: string, cid: Cid): Uint8Array | undefined {
     return this.#statements.read.get(tenant, cid);
   }
@@ -41,10 +41,10 @@ export class SqliteContent {
 function prepare(database: Database.Database) {
   const claimed = "FROM tenant_content JOIN content ON id = content_id WHERE tenant = ? AND cid = ?";
   return {
-    held: database.prepare<[string], { id: number; bytes: Buffer }>("SELECT id, bytes FROM content WHERE cid = ?"),
+    find: database.prepare<[string], { id: number; bytes: Buffer }>("SELECT id, bytes FROM content WHERE cid = ?"),
     put: database.prepare<[string, Uint8Array]>("INSERT INTO content (cid, bytes) VALUES (?, ?)"),
     addLeaf: database.prepare<[number]>("INSERT INTO content_leaf (content_id, is_package) VALUES (?, 1)"),
-    mend: database.prepare<[Uint8Array, number]>("UPDATE content SET bytes = ? WHERE id = ?"),
+    repair: database.prepare<[Uint8Array, number]>("UPDATE content SET bytes = ? WHERE id = ?"),
     claim: database.prepare<[string, number]>(
       "INSERT OR IGNORE INTO tenant_content (tenant, content_id) VALUES (?, ?)",
     ),

@@ -4,7 +4,7 @@ import type { DerivedEntry } from "../store.ts";
 import type { SqliteContent } from "./content.ts";
 import type { StoredBytes } from "./stored-bytes.ts";
 
-/** The part of the SQLite store that keeps derived results and their holders. Each function is one transaction. */
+/** Derived results in SQLite, and the claims of tenants on them. Each function is a transaction. */
 export function sqliteDerived(
   database: Database.Database,
   contents: SqliteContent,
@@ -15,8 +15,8 @@ export function sqliteDerived(
   );
   const add = database.prepare<[string, number]>("INSERT OR IGNORE INTO derived (key, content_id) VALUES (?, ?)");
   const addSource = database.prepare<[string, string]>("INSERT OR IGNORE INTO derived_source (key, cid) VALUES (?, ?)");
-  const isThere = database.prepare<[string], number>("SELECT 1 FROM derived WHERE key = ?").pluck();
-  const isHeld = database
+  const exists = database.prepare<[string], number>("SELECT 1 FROM derived WHERE key = ?").pluck();
+  const isClaimed = database
     .prepare<[string, string], number>("SELECT 1 FROM tenant_derived WHERE tenant = ? AND key = ?")
     .pluck();
   const claim = database.prepare<[string, string]>("INSERT OR IGNORE INTO tenant_derived (tenant, key) VALUES (?, ?)");
@@ -25,7 +25,7 @@ export function sqliteDerived(
     .prepare<[string], number>("SELECT LENGTH(bytes) FROM derived JOIN content ON id = content_id WHERE key = ?")
     .pluck();
 
-  /** Returns the number of bytes that the tenant did not hold. */
+  /** Returns the number of newly claimed bytes. */
   const putAll = (tenant: string, entries: readonly DerivedEntry[]): number => {
     let added = 0;
     for (const { key, block, madeOf } of entries) {
@@ -38,7 +38,7 @@ export function sqliteDerived(
   const put = database.transaction(putAll);
 
   const hold = database.transaction((tenant: string, keys: readonly string[]): number | undefined => {
-    if (!keys.every((key) => isThere.get(key))) return undefined;
+    if (!keys.every((key) => exists.get(key))) return undefined;
     const claimed = keys.filter((key) => claim.run(tenant, key).changes > 0);
     return claimed.reduce((sum, key) => sum + length.get(key)!, 0);
   });
@@ -50,8 +50,8 @@ export function sqliteDerived(
     put(tenant: string, entries: readonly DerivedEntry[]): void {
       storedBytes.added(tenant, put.immediate(tenant, entries));
     },
-    /** A held result always exists. */
-    isHeld: (tenant: string, keys: readonly string[]) => keys.every((key) => isHeld.get(tenant, key)),
+    /** Claimed results always exist. */
+    isHeld: (tenant: string, keys: readonly string[]) => keys.every((key) => isClaimed.get(tenant, key)),
     hold(tenant: string, keys: readonly string[]): boolean {
       const added = hold.immediate(tenant, keys);
       if (added !== undefined) storedBytes.added(tenant, added);

@@ -8,28 +8,42 @@ const oneOf = (column: string, parameter: string): string => `${column} IN (SELE
 
 export const sqliteDialect: Dialect = {
   oneOf,
-  texts: (parameter) => `json_each(${parameter})`,
+  textTable: (parameter) => `json_each(${parameter})`,
   isLeaf: "EXISTS (SELECT 1 FROM content_leaf WHERE content_leaf.content_id = content.id)",
   isPackage: "coalesce((SELECT is_package FROM content_leaf WHERE content_leaf.content_id = content.id), 0)",
   changeCounter: "(SELECT coalesce(max(id), 0) AS latest FROM name_change)",
   keepsLatestChange: true,
-  lockUnlocked: "",
+  skipLocked: "",
 
-  // Other threads and processes wait while one writes.
-  removable: (query) =>
+  // Bounded, because other threads and processes wait during a write.
+  selectRemovable: (query) =>
     `SELECT id FROM (SELECT id, sum(bytes) OVER (ORDER BY id) - bytes AS before FROM (${query})) WHERE before < 524288`,
   removedBytesMax: 4 * 1024 * 1024,
 
   *putValues(tenant, values) {
-    for (const { kind, server, key, value, isJson, version, changedAt, expiresAt, grows } of values) {
-      const [owner] = yield* rows<{ id: number }>(GROW, [tenant, kind, server, grows.items, grows.bytes, version]);
+    for (const { kind, server, key, value, isJson, version, changedAt, expiresAt, growth } of values) {
+      const [owner] = yield* rows<{ id: number }>(INCREASE_SUMS, [
+        tenant,
+        kind,
+        server,
+        growth.items,
+        growth.bytes,
+        version,
+      ]);
       yield* rows(PUT_VALUE, [owner!.id, key, value, isJson, version, changedAt, expiresAt]);
     }
   },
 
   *addCalls(tenant, calls) {
     for (const { server, at, expiresAt, tool, outcome, micros, principal, body } of calls) {
-      const [owner] = yield* rows<{ id: number }>(GROW, [tenant, "calls", server, 1, Buffer.byteLength(body), 0]);
+      const [owner] = yield* rows<{ id: number }>(INCREASE_SUMS, [
+        tenant,
+        "calls",
+        server,
+        1,
+        Buffer.byteLength(body),
+        0,
+      ]);
       yield* rows(ADD_CALL, [owner!.id, at, expiresAt, tool, outcome, micros, principal, body]);
     }
   },
@@ -39,7 +53,7 @@ export const sqliteDialect: Dialect = {
       `DELETE FROM ${table} WHERE id IN (${ids}) RETURNING server_id AS server, ${size} AS bytes`,
       values,
     );
-    yield* rows(SHRINK, [removed.map(({ server, bytes }) => [server, bytes])]);
+    yield* rows(DECREASE_SUMS, [removed.map(({ server, bytes }) => [server, bytes])]);
     return removed.length;
   },
 
@@ -57,23 +71,23 @@ export const sqliteDialect: Dialect = {
     return names.length;
   },
 
-  mustErase: `UPDATE scrubbed SET through = ${MUST_SCRUB}`,
+  requestErasure: `UPDATE scrubbed SET through = ${MUST_SCRUB}`,
 
   // Packages were marked when they were written.
   addLeaves: `INSERT OR IGNORE INTO content_leaf (content_id, is_package) SELECT id, 0 FROM content WHERE ${oneOf("cid", "$1")}`,
 
-  *settleNoted(tenant, { back, gone, hidden, later }) {
+  *settleNoted(tenant, { reclaimed, removed, unclaimed, restarted }) {
     yield* rows("INSERT OR IGNORE INTO tenant_content (tenant, content_id) SELECT $1, value FROM json_each($2)", [
       tenant,
-      back,
+      reclaimed,
     ]);
-    const these = `WHERE tenant = $1 AND ${oneOf("content_id", "$2")}`;
-    yield* rows(`DELETE FROM left_content ${these}`, [tenant, [...back, ...gone]]);
-    yield* rows(`DELETE FROM tenant_content ${these}`, [tenant, hidden]);
-    yield* rows(`UPDATE left_content SET since = berth_now() ${these}`, [tenant, later]);
+    const condition = `WHERE tenant = $1 AND ${oneOf("content_id", "$2")}`;
+    yield* rows(`DELETE FROM left_content ${condition}`, [tenant, [...reclaimed, ...removed]]);
+    yield* rows(`DELETE FROM tenant_content ${condition}`, [tenant, unclaimed]);
+    yield* rows(`UPDATE left_content SET since = berth_now() ${condition}`, [tenant, restarted]);
   },
 
-  stored: (column, type) => `CAST(${column} AS ${type})`,
+  typed: (column, type) => `CAST(${column} AS ${type})`,
 
   *lockChainEnds(tenants) {
     const ends: ChainEnd[] = [];
@@ -100,10 +114,10 @@ const GROW_CHAIN = `INSERT INTO audit_chain (tenant, place, hash, at, anchored, 
   VALUES ($1, $2, $3, $4, 0, $5, $6)
   ON CONFLICT (tenant) DO UPDATE SET place = excluded.place, hash = excluded.hash, at = excluded.at,
     call_bytes = call_bytes + excluded.call_bytes, other_bytes = other_bytes + excluded.other_bytes`;
-const GROW = `INSERT INTO server_data (tenant, kind, server, items, bytes, version) VALUES ($1, $2, $3, $4, $5, $6)
+const INCREASE_SUMS = `INSERT INTO server_data (tenant, kind, server, items, bytes, version) VALUES ($1, $2, $3, $4, $5, $6)
   ON CONFLICT (tenant, kind, server) DO UPDATE SET items = items + excluded.items, bytes = bytes + excluded.bytes,
     version = max(version, excluded.version) RETURNING id`;
-const SHRINK = `UPDATE server_data SET items = server_data.items - gone.items, bytes = server_data.bytes - gone.bytes
+const DECREASE_SUMS = `UPDATE server_data SET items = server_data.items - gone.items, bytes = server_data.bytes - gone.bytes
   FROM (SELECT value ->> 0 AS server_id, count(*) AS items, sum(value ->> 1) AS bytes FROM json_each($1) GROUP BY 1) AS gone
   WHERE id = server_id`;
 const PUT_VALUE = `INSERT INTO server_value (server_id, key, value, is_json, version, changed_at, expires_at)

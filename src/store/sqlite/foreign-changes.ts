@@ -4,18 +4,18 @@ import { BerthError } from "../../lib/errors.ts";
 import type { NewChange } from "../dialect.ts";
 import type { ForeignChange } from "../rules.ts";
 import { rows, type Steps } from "../steps.ts";
-import { foreignLog, identityOf } from "./store-files.ts";
+import { foreignLog, fileIdentity } from "./store-files.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
-/** How soon a change of another process is noticed, and how soon where other nodes serve from the same store. */
-const LOOK_MS = 500;
-const LOOK_AMONG_NODES_MS = 50;
-/** The most changes that one look reads, so that nothing waits for it for long; the next one follows at once. */
-const LOOK_ROWS = 1_000;
+/** The interval at which changes of other processes are polled, without and with other nodes on the same store. */
+const POLL_MS = 500;
+const POLL_AMONG_NODES_MS = 50;
+/** The maximum number of changes per poll, to keep it short; the next one follows immediately. */
+const POLL_ROWS = 1_000;
 
 /**
- * Notices names that other processes have changed in the same database. A look that finds nothing reads one number from
- * shared memory, and there are no looks without a listener.
+ * Notices names that other processes have changed in the same database. A poll that finds nothing only reads a number
+ * from shared memory, and without listeners there are no polls.
  */
 export class ForeignChanges {
   readonly #listeners = new Set<(changed: readonly ForeignChange[]) => void>();
@@ -31,16 +31,16 @@ export class ForeignChanges {
   #seenSchema = 0;
   #seenVersion = 0;
   #seenId = 0;
-  /** Changes of our own after `#seenId`. */
-  readonly #own = new Set<number>();
+  /** Changes of this process after `#seenId`. */
+  readonly #ownIds = new Set<number>();
   #timer: NodeJS.Timeout | undefined;
-  #everyMs = LOOK_MS;
+  #intervalMs = POLL_MS;
   #isReplaced = false;
 
   constructor(database: Database.Database, log: WriteAheadLog) {
     this.#log = log;
     this.#file = database.name;
-    this.#identity = identityOf(database.name);
+    this.#identity = fileIdentity(database.name);
     this.#database = database;
     this.#since = database.prepare("SELECT id, tenant, kind, name FROM name_change WHERE id > ? ORDER BY id LIMIT ?");
     this.#schema = database.prepare<[], number>("PRAGMA schema_version").pluck();
@@ -53,7 +53,7 @@ export class ForeignChanges {
       this.#seenSchema = this.#schema.get() ?? 0;
       this.#seenVersion = this.#log.version();
       this.#seenId = this.#newest.get() ?? 0;
-      this.#timer = this.#begin();
+      this.#timer = this.#startTimer();
     }
     return () => {
       this.#listeners.delete(listener);
@@ -61,8 +61,8 @@ export class ForeignChanges {
     };
   }
 
-  /** Calls `listener` when everything may have changed: another process restored or upgraded the database. */
-  listenToReplacing(listener: () => void): () => void {
+  /** Calls `listener` when everything may have changed, as another process restored or upgraded the database. */
+  onReplaced(listener: () => void): () => void {
     this.#onReplaced.add(listener);
     const stop = this.listen(() => {});
     return () => {
@@ -71,111 +71,108 @@ export class ForeignChanges {
     };
   }
 
-  /** Notes changes that were committed here, and returns their numbers. */
+  /** Registers changes that were committed by this process. Returns their numbers. */
   add(ids: readonly number[]): readonly number[] {
-    if (this.#timer) for (const id of ids) this.#own.add(id);
+    if (this.#timer) for (const id of ids) this.#ownIds.add(id);
     return ids;
   }
 
-  /** Reports changes made here that may be lost as if another process had made them: their caller got an error. */
-  async tellIfUnsure<T>(changed: readonly ForeignChange[], kept: Promise<T>): Promise<T> {
+  /** Reports uncertain changes of this process as if another one had made them, because their caller got an error. */
+  async notifyIfUncertain<T>(changed: readonly ForeignChange[], durable: Promise<T>): Promise<T> {
     try {
-      return await kept;
+      return await durable;
     } catch (error) {
-      if (error instanceof BerthError && error.code === "store_uncertain") this.#tell(changed);
+      if (error instanceof BerthError && error.code === "store_uncertain") this.#notify(changed);
       throw error;
     }
   }
 
-  /** Among other nodes, changes may come at any time. */
-  expect(fromNodes: boolean): void {
-    const everyMs = fromNodes ? LOOK_AMONG_NODES_MS : LOOK_MS;
-    if (everyMs === this.#everyMs) return;
-    this.#everyMs = everyMs;
+  /** Other nodes can make changes at any time. */
+  adjustInterval(fromNodes: boolean): void {
+    const intervalMs = fromNodes ? POLL_AMONG_NODES_MS : POLL_MS;
+    if (intervalMs === this.#intervalMs) return;
+    this.#intervalMs = intervalMs;
     if (!this.#timer) return;
     clearInterval(this.#timer);
-    this.#timer = this.#begin();
+    this.#timer = this.#startTimer();
   }
 
-  #begin(): NodeJS.Timeout {
-    return setInterval(() => this.#look(), this.#everyMs).unref();
+  #startTimer(): NodeJS.Timeout {
+    return setInterval(() => this.#poll(), this.#intervalMs).unref();
   }
 
   close(): void {
     clearInterval(this.#timer);
     this.#timer = undefined;
-    this.#own.clear();
+    this.#ownIds.clear();
   }
 
-  #look(): void {
+  #poll(): void {
     let changed: ForeignChange[] = [];
     try {
-      this.#lookAtFile();
-      changed = this.#read();
+      this.#checkFile();
+      changed = this.#readChanges();
     } catch {
-      // The database is busy or failing, which its users are told. The next look sees the same.
+      // The database is busy or failing, which its users notice. The next poll reads the same.
       if (!this.#isReplaced) return;
     }
-    if (changed.length > 0) this.#tell(changed);
+    if (changed.length > 0) this.#notify(changed);
     if (this.#isReplaced) for (const listener of this.#onReplaced) listener();
     this.#isReplaced = false;
   }
 
-  #tell(changed: readonly ForeignChange[]): void {
+  #notify(changed: readonly ForeignChange[]): void {
     for (const listener of this.#listeners) listener(changed);
   }
 
   /**
-   * A store that cannot be restored in place is set aside, and another file put in its place. Any other file there was
-   * made by mistake while the folder was away, and must not be served.
+   * A store that cannot be restored in place is moved aside, and another file put in its place. Any other file there
+   * was created by mistake while the folder was unavailable, and must not be served.
    */
-  #lookAtFile(): void {
-    const identity = identityOf(this.#file);
+  #checkFile(): void {
+    const identity = fileIdentity(this.#file);
     if (identity === undefined || identity === this.#identity || foreignLog(this.#file) !== undefined) return;
-    this.#isReplaced ||= hasRestoreBeyond(this.#database, this.#file);
+    this.#isReplaced ||= hasNewerRestore(this.#database, this.#file);
   }
 
-  #lookAtSchema(): void {
+  #checkSchema(): void {
     const schema = this.#schema.get() ?? 0;
     this.#isReplaced ||= schema !== this.#seenSchema;
     this.#seenSchema = schema;
   }
 
-  #read(): ForeignChange[] {
+  #readChanges(): ForeignChange[] {
     const version = this.#log.version();
-    const isSeen = version === this.#seenVersion;
-    const rows = isSeen ? [] : this.#since.all(this.#seenId, LOOK_ROWS);
-    if (!isSeen) this.#lookAtSchema();
-    const changed = rows.filter(({ id }) => !this.#own.delete(id));
-    if (rows.length === LOOK_ROWS) {
+    const isUnchanged = version === this.#seenVersion;
+    const rows = isUnchanged ? [] : this.#since.all(this.#seenId, POLL_ROWS);
+    if (!isUnchanged) this.#checkSchema();
+    const changed = rows.filter(({ id }) => !this.#ownIds.delete(id));
+    if (rows.length === POLL_ROWS) {
       this.#seenId = rows.at(-1)!.id;
-      setImmediate(() => this.#timer && this.#look());
+      setImmediate(() => this.#timer && this.#poll());
     } else {
       this.#seenVersion = version;
-      for (const id of this.#own) this.#seenId = Math.max(this.#seenId, id);
+      for (const id of this.#ownIds) this.#seenId = Math.max(this.#seenId, id);
       this.#seenId = Math.max(this.#seenId, rows.at(-1)?.id ?? 0);
-      this.#own.clear();
+      this.#ownIds.clear();
     }
     return changed.map(({ tenant, kind, name }) => ({ tenant, kind, name }));
   }
 }
 
-/**
- * True when the audit log in `file`, which this process does not have open, knows of a restore that `database` does
- * not.
- */
-function hasRestoreBeyond(database: Database.Database, file: string): boolean {
+/** True if the audit log in `file`, which this process does not have open, has a restore that `database` does not. */
+function hasNewerRestore(database: Database.Database, file: string): boolean {
   const other = new Database(file, { readonly: true, fileMustExist: true });
   try {
-    const restored = lastRestoreIn(other);
-    return restored !== undefined && restored !== knownRestoreIn(database);
+    const restored = findLastRestore(other);
+    return restored !== undefined && restored !== findLastRestoreIfReadable(database);
   } finally {
     other.close();
   }
 }
 
-/** The hash of the record. */
-function lastRestoreIn(database: Database.Database): string | undefined {
+/** Returns the hash of the record. */
+function findLastRestore(database: Database.Database): string | undefined {
   const restores = database.prepare<[string], string>(
     `SELECT hex(hash) FROM audit
      WHERE tenant = ? AND kind = 'service' AND json_valid(body) AND json_extract(body, '$.action') = 'restored'
@@ -184,16 +181,16 @@ function lastRestoreIn(database: Database.Database): string | undefined {
   return restores.pluck().get(SERVICE);
 }
 
-/** A store is usually set aside because it is damaged. */
-function knownRestoreIn(database: Database.Database): string | undefined {
+/** The open store may be damaged, which is why it was replaced. */
+function findLastRestoreIfReadable(database: Database.Database): string | undefined {
   try {
-    return lastRestoreIn(database);
+    return findLastRestore(database);
   } catch {
     return undefined;
   }
 }
 
-/** Adds changes to the history of names, and returns their numbers, for `ForeignChanges.add` once they are committed. */
+/** Adds changes to the history of names. Returns their numbers, for `ForeignChanges.add` after the commit. */
 export function* recordChanges(changes: readonly NewChange[]): Steps<number[]> {
   const ids: number[] = [];
   for (const { tenant, kind, name, cid, changedAt, by } of changes) {

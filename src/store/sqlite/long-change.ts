@@ -4,11 +4,11 @@ import { turnTaker } from "../../lib/event-loop.ts";
 import type { Change, NameMove } from "../store.ts";
 
 /** Sending more contents and names, or more bytes, in one message would block the event loop for too long. */
-const LONG_FROM = 500;
-const LONG_FROM_BYTES = 4 * 1024 * 1024;
-/** Contents or names, and bytes, that are handed over at a time, which takes about a millisecond. */
-const HANDED_OVER = 250;
-const HANDED_OVER_BYTES = 4 * 1024 * 1024;
+const LONG_ITEMS = 500;
+const LONG_BYTES = 4 * 1024 * 1024;
+/** The maximum number of contents or names, and of bytes, per message. Sending one takes about a millisecond. */
+const PART_ITEMS = 250;
+const PART_BYTES = 4 * 1024 * 1024;
 /** A part of a change, or the rest of it, which is sent last. */
 type ChangePart =
   | { readonly cids: readonly Cid[]; readonly lengths: readonly number[]; readonly bytes: Uint8Array<ArrayBuffer> }
@@ -16,7 +16,7 @@ type ChangePart =
   | { readonly rest: Omit<Change, "put" | "set"> };
 
 export function isLongChange({ put = [], set = [] }: Change): boolean {
-  return put.length + set.length > LONG_FROM || put.reduce((sum, { bytes }) => sum + bytes.length, 0) > LONG_FROM_BYTES;
+  return put.length + set.length > LONG_ITEMS || put.reduce((sum, { bytes }) => sum + bytes.length, 0) > LONG_BYTES;
 }
 
 /** Sends a change to another thread in parts, yielding to the event loop in between. */
@@ -25,47 +25,46 @@ export async function sendChange(
   { put = [], set = [], ...rest }: Change,
 ): Promise<void> {
   const send = (part: ChangePart): void => to.postMessage(part, "bytes" in part ? [part.bytes.buffer] : []);
-  const takeTurns = turnTaker();
+  const yieldIfDue = turnTaker();
   for (let start = 0, end = 0; start < put.length; start = end) {
-    await takeTurns();
-    end = endOfPart(put, start);
-    send(packed(put.slice(start, end)));
+    await yieldIfDue();
+    end = findPartEnd(put, start);
+    send(pack(put.slice(start, end)));
   }
-  for (let start = 0; start < set.length; start += HANDED_OVER) {
-    await takeTurns();
-    send({ set: set.slice(start, start + HANDED_OVER) });
+  for (let start = 0; start < set.length; start += PART_ITEMS) {
+    await yieldIfDue();
+    send({ set: set.slice(start, start + PART_ITEMS) });
   }
   send({ rest });
 }
 
-/** Receives what `sendChange` sends. */
 export function receiveChange(port: MessagePort): Promise<Change> {
   const put: Block[] = [];
   const set: NameMove[] = [];
   return new Promise((resolve) =>
     port.on("message", (part: ChangePart) => {
-      if ("cids" in part) put.push(...unpacked(part));
+      if ("cids" in part) put.push(...unpack(part));
       else if ("set" in part) set.push(...part.set);
       else resolve({ ...part.rest, put, set });
     }),
   );
 }
 
-function unpacked({ cids, lengths, bytes }: Extract<ChangePart, { readonly bytes: unknown }>): Block[] {
+function unpack({ cids, lengths, bytes }: Extract<ChangePart, { readonly bytes: unknown }>): Block[] {
   let at = 0;
   return cids.map((cid, index) => ({ cid, bytes: bytes.subarray(at, (at += lengths[index]!)) }));
 }
 
-/** At least one block is handed over, however long it is. */
-function endOfPart(put: readonly Block[], start: number): number {
+/** A part contains at least one block, however long. */
+function findPartEnd(put: readonly Block[], start: number): number {
   let [end, bytes] = [start, 0];
   do bytes += put[end++]!.bytes.length;
-  while (end < put.length && end - start < HANDED_OVER && bytes + put[end]!.bytes.length <= HANDED_OVER_BYTES);
+  while (end < put.length && end - start < PART_ITEMS && bytes + put[end]!.bytes.length <= PART_BYTES);
   return end;
 }
 
-/** Transfers one piece of memory; thousands of small ones would each be copied with the buffer they are part of. */
-function packed(blocks: readonly Block[]) {
+/** Transfers a single buffer: thousands of small ones would each be copied with the buffer behind them. */
+function pack(blocks: readonly Block[]) {
   const lengths = blocks.map(({ bytes }) => bytes.length);
   const bytes = new Uint8Array(lengths.reduce((sum, length) => sum + length, 0));
   let at = 0;

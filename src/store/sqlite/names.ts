@@ -1,7 +1,7 @@
 import type Database from "#better-sqlite3";
-import { auditOfChange } from "../../audit/audit-entry.ts";
+import { changeEntry } from "../../audit/audit-entry.ts";
 import type { Cid } from "../../lib/cid.ts";
-import { takeBack } from "../reach.ts";
+import { reclaim } from "../reach.ts";
 import { byName, CHANGE_BYTES, contentMissing, nameMoved } from "../rules.ts";
 import type { Change, NameChange, NameChanges, NameKind, NameMove, NameRecord } from "../store.ts";
 import { appendAudit } from "./audit.ts";
@@ -12,10 +12,10 @@ import { sqliteDialect } from "./dialect.ts";
 import { runSteps } from "./steps.ts";
 import type { StoredBytes } from "./stored-bytes.ts";
 
-/** SQLite's notation for "no limit". */
+/** SQLite's notation for no limit. */
 const ALL = -1;
 
-/** The part of the SQLite store that keeps names with their history. Each function is one transaction. */
+/** Names and their history in SQLite. Each function is a transaction. */
 export function sqliteNames(
   database: Database.Database,
   contents: SqliteContent,
@@ -24,16 +24,16 @@ export function sqliteNames(
 ) {
   const statements = prepare(database);
 
-  /** Undefined when the name already means this. */
+  /** Undefined if the name already has this meaning. */
   const move = (
     tenant: string,
     by: string,
     changedAt: number,
     { kind, name, cid, expected }: NameMove,
-  ): Moved | undefined => {
-    const now = statements.name.get(tenant, kind, name)?.cid ?? null;
-    if (expected !== undefined && expected !== now) throw nameMoved(kind, name, expected, now);
-    if (cid === now) return undefined;
+  ): NameMoveResult | undefined => {
+    const current = statements.name.get(tenant, kind, name)?.cid ?? null;
+    if (expected !== undefined && expected !== current) throw nameMoved(kind, name, expected, current);
+    if (cid === current) return undefined;
     if (cid === null) {
       statements.removeName.run(tenant, kind, name);
     } else {
@@ -41,36 +41,37 @@ export function sqliteNames(
       statements.setName.run(tenant, kind, name, cid, changedAt);
     }
     const { lastInsertRowid } = statements.recordChange.run(tenant, kind, name, cid, changedAt, by);
-    return { id: Number(lastInsertRowid), kind, name, from: now, cid };
+    return { id: Number(lastInsertRowid), kind, name, from: current, cid };
   };
 
-  const change = database.transaction((tenant: string, wanted: Change) => {
-    const { by, put = [], set = [], derived = [], storedBytesMax } = wanted;
+  const change = database.transaction((tenant: string, request: Change) => {
+    const { by, put = [], set = [], derived = [], storedBytesMax } = request;
     const changedAt = storeNow();
-    const stood = storedBytesMax === undefined ? 0 : storedBytes.of(tenant);
+    const storedBefore = storedBytesMax === undefined ? 0 : storedBytes.current(tenant);
     let added = results.putAll(tenant, derived);
     for (const block of put) {
       if (contents.claim(tenant, block)) added += block.bytes.length;
     }
-    added += runSteps(database, takeBack(sqliteDialect, tenant, wanted));
+    added += runSteps(database, reclaim(sqliteDialect, tenant, request));
     const moves = set.flatMap((nameMove) => move(tenant, by, changedAt, nameMove) ?? []);
-    const grows = added > 0 || moves.some(({ cid }) => cid !== null);
+    const isGrowing = added > 0 || moves.some(({ cid }) => cid !== null);
     added += moves.length * CHANGE_BYTES;
-    if (storedBytesMax !== undefined && grows) storedBytes.check(stood + added, storedBytesMax, "storage_full");
-    if (moves.length > 0) appendAudit(database, auditOfChange(tenant, wanted, moves));
+    if (storedBytesMax !== undefined && isGrowing)
+      storedBytes.check(storedBefore + added, storedBytesMax, "storage_full");
+    if (moves.length > 0) appendAudit(database, changeEntry(tenant, request, moves));
     return { added, numbers: moves.map(({ id }) => id) };
   });
 
   return {
     get: (tenant: string, kind: NameKind, name: string): NameRecord | undefined => {
       const row = statements.name.get(tenant, kind, name);
-      return row && record(kind, row);
+      return row && toRecord(kind, row);
     },
 
     list: (tenant: string, kind: NameKind): NameRecord[] =>
       statements.names
         .all(tenant, kind)
-        .map((row) => record(kind, row))
+        .map((row) => toRecord(kind, row))
         .sort(byName),
 
     history: (tenant: string, kind: NameKind, name: string, max = ALL): NameChange[] =>
@@ -91,9 +92,8 @@ export function sqliteNames(
       return { latest, changed: rows as NameChanges["changed"] };
     },
 
-    /** Returns the numbers of the changes. */
-    change(tenant: string, wanted: Change): readonly number[] {
-      const { added, numbers } = change.immediate(tenant, wanted);
+    change(tenant: string, request: Change): readonly number[] {
+      const { added, numbers } = change.immediate(tenant, request);
       storedBytes.added(tenant, added);
       return numbers;
     },
@@ -101,7 +101,7 @@ export function sqliteNames(
 }
 
 /** The meaning of a name before and after a change, with the change's number. */
-interface Moved extends Pick<NameMove, "kind" | "name" | "cid"> {
+interface NameMoveResult extends Pick<NameMove, "kind" | "name" | "cid"> {
   readonly id: number;
   readonly from: Cid | null;
 }
@@ -112,7 +112,7 @@ interface NameRow {
   readonly changedAt: number;
 }
 
-function record(kind: NameKind, { name, cid, changedAt }: NameRow): NameRecord {
+function toRecord(kind: NameKind, { name, cid, changedAt }: NameRow): NameRecord {
   return { kind, name, cid, changedAt };
 }
 
@@ -134,7 +134,7 @@ function prepare(database: Database.Database) {
       "INSERT INTO name_change (tenant, kind, name, cid, changed_at, changed_by) VALUES (?, ?, ?, ?, ?, ?)",
     ),
     latest: database.prepare<[], number | null>("SELECT max(id) FROM name_change").pluck(),
-    // The plus keeps SQLite from scanning all that the tenant ever changed, by the index of its names.
+    // The plus makes SQLite use the primary key, rather than scan all changes of the tenant by the index of names.
     changesAfter: database.prepare<[number, number, string, string], { kind: NameKind | "tenant"; name: string }>(
       `SELECT DISTINCT kind, name FROM name_change WHERE id > ? AND id <= ? AND +tenant = ?
        AND (kind = 'tenant' OR kind IN (SELECT value FROM json_each(?)))`,

@@ -3,22 +3,22 @@ import { BerthError } from "../../lib/errors.ts";
 import type { Beat, Lease, Letter, Node } from "../../lib/node-store.ts";
 import { storeNow } from "./clock.ts";
 
-/** How long a letter waits for a node that is too busy to read it. */
-const LETTER_MS = 60_000;
-/** The most that waits in one box, in bytes. */
-const BOX_BYTES = 64 * 1024 * 1024;
-/** The most that one look takes out of a box, so that nothing waits for it for long; the next one follows at once. */
+/** How long a message is stored for a node that is too busy to read it. */
+const MESSAGE_MS = 60_000;
+/** The size limit of a mailbox. */
+const MAILBOX_BYTES = 64 * 1024 * 1024;
+/** The maximum taken out of a mailbox at once, to keep it short; the next query follows immediately. */
 const TAKEN_BYTES = 1024 * 1024;
-const TAKEN_LETTERS = 200;
-/** The most expired letters that one write removes. */
+const TAKEN_MESSAGES = 200;
+/** The maximum number of expired messages that one write removes. */
 const EXPIRED_AT_ONCE = 100;
-/** A lease that ended so long ago is forgotten. Fences follow the clock, so the next holder's is greater all the same. */
-const LEASE_KEPT_MS = 86_400_000;
-/** How soon a letter is noticed, and how soon where there was no other node to write one. */
-const LOOK_MS = 50;
-const LOOK_ALONE_MS = 500;
+/** How long an ended lease is stored. Fences follow the clock, so a later holder's is greater anyway. */
+const ENDED_LEASE_MS = 86_400_000;
+/** The interval at which messages are polled, with and without other nodes. */
+const POLL_MS = 50;
+const POLL_ALONE_MS = 500;
 
-/** The part of the SQLite store that nodes keep. Each function is one transaction. */
+/** The coordination of nodes in SQLite. Each function is a transaction. */
 export function sqliteNodes(database: Database.Database) {
   const statements = prepare(database);
 
@@ -33,55 +33,55 @@ export function sqliteNodes(database: Database.Database) {
   const beat = database.transaction(({ id, facts }: Node, ms: number): Beat => {
     const now = storeNow();
     const wasGone = !isAlive(id, now);
-    // What it held is still its own where nobody has noticed.
+    // Its leases are still its own if no other node has noticed the expiry.
     for (const gone of statements.expired.all(now)) if (gone !== id) forget(gone);
-    statements.removeLeases.run(now - LEASE_KEPT_MS);
+    statements.removeLeases.run(now - ENDED_LEASE_MS);
     statements.removeExpired.run(now, EXPIRED_AT_ONCE);
     statements.write.run(id, facts, now + ms);
     return { living: statements.all.all(), wasGone };
   });
 
   const put = (to: string, text: string, bytes: number, now: number): void => {
-    if ((statements.waiting.get(to) ?? 0) + bytes > BOX_BYTES)
-      throw new BerthError("too_many_requests", "the node that it is meant for does not keep up", {
+    if ((statements.waiting.get(to) ?? 0) + bytes > MAILBOX_BYTES)
+      throw new BerthError("too_many_requests", "the receiving node is overloaded", {
         data: { retryAfterSeconds: 1 },
       });
-    statements.post.run(to, bytes, now + LETTER_MS, text);
+    statements.post.run(to, bytes, now + MESSAGE_MS, text);
   };
 
-  const post = database.transaction((from: string, letters: readonly Letter[]): number[] => {
+  const post = database.transaction((from: string, messages: readonly Letter[]): number[] => {
     const now = storeNow();
-    statements.removeExpired.run(now, EXPIRED_AT_ONCE + letters.length);
-    return letters.map(({ to, text }) => {
+    statements.removeExpired.run(now, EXPIRED_AT_ONCE + messages.length);
+    return messages.map(({ to, text }) => {
       const bytes = Buffer.byteLength(text);
-      const boxes = to === undefined ? statements.others.all(from, now) : isAlive(to, now) ? [to] : [];
-      for (const box of boxes) put(box, text, bytes, now);
-      return boxes.length;
+      const mailboxes = to === undefined ? statements.others.all(from, now) : isAlive(to, now) ? [to] : [];
+      for (const mailbox of mailboxes) put(mailbox, text, bytes, now);
+      return mailboxes.length;
     });
   });
 
   const take = database.transaction((node: string): string[] => {
     const texts: string[] = [];
     let [bytes, last] = [0, 0];
-    for (const letter of statements.letters.iterate(node)) {
-      if (texts.length === TAKEN_LETTERS || (bytes > 0 && bytes + letter.bytes > TAKEN_BYTES)) break;
-      texts.push(letter.text);
-      bytes += letter.bytes;
-      last = letter.id;
+    for (const message of statements.letters.iterate(node)) {
+      if (texts.length === TAKEN_MESSAGES || (bytes > 0 && bytes + message.bytes > TAKEN_BYTES)) break;
+      texts.push(message.text);
+      bytes += message.bytes;
+      last = message.id;
     }
     if (texts.length > 0) statements.removeTaken.run(node, last);
     return texts;
   });
 
-  const leased = (name: string, now: number): Lease | undefined => {
+  const findLease = (name: string, now: number): Lease | undefined => {
     const lease = statements.lease.get(name);
     return lease && isAlive(lease.node, now) ? lease : undefined;
   };
 
   const lease = database.transaction((name: string, node: string): Lease => {
     const now = storeNow();
-    const held = leased(name, now);
-    if (held) return held;
+    const current = findLease(name, now);
+    if (current) return current;
     const fence = Math.max((statements.fence.get(name) ?? 0) + 1, now);
     statements.writeLease.run(name, node, fence);
     return { node, fence };
@@ -90,26 +90,23 @@ export function sqliteNodes(database: Database.Database) {
   return {
     beat: (node: Node, ms: number) => beat.immediate(node, ms),
     leave: (node: string) => database.transaction(forget).immediate(node),
-    post: (from: string, letters: readonly Letter[]) => post.immediate(from, letters),
+    post: (from: string, messages: readonly Letter[]) => post.immediate(from, messages),
     hasLetter: (node: string): boolean => statements.waits.get(node) !== undefined,
     take: (node: string) => take.immediate(node),
     lease: (name: string, node: string) => lease.immediate(name, node),
-    leased: (name: string) => leased(name, storeNow()),
+    leased: (name: string) => findLease(name, storeNow()),
     endLease: (name: string, node: string) => void statements.endLease.run(storeNow(), name, node),
   };
 }
 
-/**
- * Notices letters. A look that finds nothing new in the database reads one number from shared memory; where a node is
- * alone, looks are rare.
- */
-export class LetterBoxes {
+/** Notices messages. A poll without changes only reads a number from shared memory. A single node polls rarely. */
+export class MailboxPoller {
   readonly #version: () => number;
   readonly #hasLetter: (node: string) => boolean;
   readonly #listeners = new Map<string, () => void>();
   #seenVersion = -1;
   #timer: NodeJS.Timeout | undefined;
-  #everyMs = LOOK_ALONE_MS;
+  #intervalMs = POLL_ALONE_MS;
 
   constructor(version: () => number, hasLetter: (node: string) => boolean) {
     this.#version = version;
@@ -118,21 +115,21 @@ export class LetterBoxes {
 
   listen(node: string, listener: () => void): () => void {
     this.#listeners.set(node, listener);
-    this.#timer ??= this.#begin();
+    this.#timer ??= this.#startTimer();
     return () => {
       this.#listeners.delete(node);
       if (this.#listeners.size === 0) this.close();
     };
   }
 
-  /** With others there, letters may come at any time. */
-  expect(fromOthers: boolean): void {
-    const everyMs = fromOthers ? LOOK_MS : LOOK_ALONE_MS;
-    if (everyMs === this.#everyMs) return;
-    this.#everyMs = everyMs;
+  /** Other nodes can send messages at any time. */
+  adjustInterval(hasOtherNodes: boolean): void {
+    const intervalMs = hasOtherNodes ? POLL_MS : POLL_ALONE_MS;
+    if (intervalMs === this.#intervalMs) return;
+    this.#intervalMs = intervalMs;
     if (!this.#timer) return;
     clearInterval(this.#timer);
-    this.#timer = this.#begin();
+    this.#timer = this.#startTimer();
   }
 
   close(): void {
@@ -140,18 +137,18 @@ export class LetterBoxes {
     this.#timer = undefined;
   }
 
-  #begin(): NodeJS.Timeout {
-    return setInterval(() => this.#look(), this.#everyMs).unref();
+  #startTimer(): NodeJS.Timeout {
+    return setInterval(() => this.#poll(), this.#intervalMs).unref();
   }
 
-  #look(): void {
+  #poll(): void {
     try {
       const version = this.#version();
       if (version === this.#seenVersion) return;
       for (const [node, listener] of this.#listeners) if (this.#hasLetter(node)) listener();
       this.#seenVersion = version;
     } catch {
-      // The database is busy or failing, which its users are told. The next look sees the same.
+      // The database is busy or failing, which its users notice. The next poll reads the same.
     }
   }
 }

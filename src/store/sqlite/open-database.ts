@@ -1,19 +1,19 @@
 import { accessSync, chmodSync, constants, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import Database from "#better-sqlite3";
-import { entryOf, SERVICE } from "../../audit/audit-entry.ts";
+import { auditEntry, SERVICE } from "../../audit/audit-entry.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { Log } from "../../lib/log.ts";
 import { appendAllAudit } from "./audit.ts";
-import { keepBrokenLog, type KeptLog } from "./broken-log.ts";
-import { foreignLog, stampEnd, stampLog } from "./store-files.ts";
-import { refuseOther, upgradeDatabase, versionOf } from "./upgrade.ts";
+import { preserveBrokenLog, type PreservedLog } from "./broken-log.ts";
+import { foreignLog, tryStampLog, stampLog } from "./store-files.ts";
+import { rejectUnusableVersion, upgradeDatabase, readVersion } from "./upgrade.ts";
 
-/** The file inside the data folder. */
+/** The file in the data folder. */
 export const DATABASE_FILE = "berth.sqlite";
 
-/** The databases that this process has open, those of threads that it started included. */
-const opened = new Set<OpenedDatabase>();
+/** The databases that this process has open, including those of its threads. */
+const openDatabases = new Set<OpenedDatabase>();
 
 export interface OpenedDatabase {
   readonly name: string;
@@ -21,8 +21,8 @@ export interface OpenedDatabase {
 }
 
 /**
- * Opens the database of a data folder, makes both if they are missing, and applies the missing migrations.
- * `isOpenHere`: another thread of this process has it open.
+ * Opens the database of a data folder, creates both if they are missing, and applies missing migrations. `isOpenHere`:
+ * another thread of this process has the database open.
  */
 export function openDatabase(
   dataDir: string,
@@ -32,28 +32,28 @@ export function openDatabase(
 ): Database.Database {
   let database: Database.Database | undefined;
   try {
-    // Secrets are kept here: nobody else on the machine may read the folder or the file.
+    // The store contains secrets, so no other user may read the folder or the file.
     mkdirSync(dataDir, { recursive: true, mode: 0o700 });
-    closeToOthers(dataDir);
+    restrictAccess(dataDir);
     const file = join(dataDir, DATABASE_FILE);
-    // Otherwise its log was examined then, and closing the file here would release SQLite's locks on it.
-    const broken = isOpenHere ? undefined : lookAtLog(dataDir, file);
+    // If it is open here, its log has already been checked, and closing the file would release SQLite's locks on it.
+    const keptLog = isOpenHere ? undefined : checkLog(dataDir, file);
     database = new Database(file, { timeout: busyMs });
     chmodSync(file, 0o600);
-    refuseOther(versionOf(database));
-    keepLog(database, busyMs);
-    // Writers do not wait for the disk: a write to keep is flushed separately (`write-ahead-log.ts`).
+    rejectUnusableVersion(readVersion(database));
+    enableLog(database, busyMs);
+    // Writers do not wait for the disk: durable writes are flushed separately (`write-ahead-log.ts`).
     database.pragma("synchronous = NORMAL");
     database.pragma("foreign_keys = ON");
-    // What is removed may be a secret, or what a tenant had that is gone.
+    // Removed data may be a secret or belong to a deleted tenant.
     database.pragma("secure_delete = ON");
     upgradeDatabase(database, log);
-    if (broken) tellBroken(database, broken, log);
-    // After an upgrade, which may sort a long table. A save then needs no further file, which a process may be unable
-    // to open.
+    if (keptLog) reportBrokenLog(database, keptLog, log);
+    // Only after an upgrade, which may sort a long table. From then on, a save needs no temporary files, which a
+    // process may be unable to open.
     database.pragma("temp_store = MEMORY");
-    beginLog(database);
-    noteOpened(database);
+    startLog(database);
+    registerOpened(database);
     return database;
   } catch (error) {
     database?.close();
@@ -65,15 +65,15 @@ export function openDatabase(
 
 /** The last process that closes the database moves the log into it. */
 export function closeDatabase(database: Database.Database): void {
-  stampEnd(database);
+  tryStampLog(database);
   database.close();
 }
 
 /**
- * An existing folder may be open to others. A folder of another user is left alone, and so is one in which others keep
- * something; whatever Berth makes in it is readable by its owner alone in any case.
+ * Restricts access to an existing folder, unless it belongs to another user or contains unrelated files. The files that
+ * Berth creates in it are only readable by their owner in any case.
  */
-function closeToOthers(dataDir: string): void {
+function restrictAccess(dataDir: string): void {
   const { mode, uid } = statSync(dataDir);
   if ((mode & 0o077) === 0 || uid !== process.getuid?.()) return;
   if (readdirSync(dataDir).every((file) => OWN_FILES.test(file))) chmodSync(dataDir, 0o700);
@@ -82,114 +82,114 @@ function closeToOthers(dataDir: string): void {
 const OWN_FILES = /^(?:berth\.sqlite|import-|seal|secret|lost\+found$)/;
 
 export function isOpen(file: string): boolean {
-  for (const each of opened) if (!each.open) opened.delete(each);
-  return Array.from(opened).some(({ name }) => name === file);
+  for (const each of openDatabases) if (!each.open) openDatabases.delete(each);
+  return Array.from(openDatabases).some(({ name }) => name === file);
 }
 
-export function noteOpened(database: OpenedDatabase): void {
-  opened.add(database);
+export function registerOpened(database: OpenedDatabase): void {
+  openDatabases.add(database);
 }
 
 /**
- * Runs before SQLite opens the database: SQLite takes any log for the database's own, and its readable part for all of
- * it.
+ * Call it before SQLite opens the database: SQLite accepts any log as the database's own, and silently ignores
+ * what follows its readable part.
  */
-function lookAtLog(dataDir: string, file: string): KeptLog | undefined {
+function checkLog(dataDir: string, file: string): PreservedLog | undefined {
   const reason = foreignLog(file);
-  if (reason === undefined) return keepBrokenLog(file);
-  const remedy = `put back the ${DATABASE_FILE} that belongs there; or restore a backup with "berth restore FILE", which sets the present files aside; or move the other files away, which loses the changes in them`;
-  throw new BerthError("store_failed", `in the data folder ${dataDir} ${reason}: ${remedy}`);
+  if (reason === undefined) return preserveBrokenLog(file);
+  const fix = `put back the right ${DATABASE_FILE}; or restore a backup with "berth restore FILE", which moves the current files aside; or move the other files away, which loses the changes in them`;
+  throw new BerthError("store_failed", `in the data folder ${dataDir} ${reason}: ${fix}`);
 }
 
-/** Told once: the log restarts. */
-function tellBroken(database: Database.Database, { kept, ...broken }: KeptLog, log: Log | undefined): void {
+/** Reports a broken log once, and restarts the log. */
+function reportBrokenLog(database: Database.Database, { kept, ...broken }: PreservedLog, log: Log | undefined): void {
   const facts = { action: "log-broken", ...broken, kept: basename(kept) };
-  appendAllAudit(database, [entryOf(SERVICE, "service", facts)]);
+  appendAllAudit(database, [auditEntry(SERVICE, "service", facts)]);
   log?.error(
     { ...broken, kept },
-    "the log of the store was broken, and later writes are not served: check whether the last changes were made, or restore a backup; the files are kept as they were",
+    "the log of the store was broken, so later writes are missing: check the latest changes, or restore a backup; the original files were preserved",
   );
-  stampEnd(database);
+  tryStampLog(database);
   database.pragma("wal_checkpoint(TRUNCATE)");
 }
 
-/** When several processes make the same new file at once, SQLite does not wait for the others here by itself. */
-function keepLog(database: Database.Database, busyMs: number): void {
+/** SQLite itself does not wait when several processes create the same file at once. */
+function enableLog(database: Database.Database, busyMs: number): void {
   for (const until = performance.now() + busyMs; ;) {
     try {
       database.pragma("journal_mode = WAL");
       return;
     } catch (error) {
       if (!isBusy(error) || performance.now() >= until) throw error;
-      Atomics.wait(pause, 0, 0, AGAIN_MS);
+      Atomics.wait(pause, 0, 0, RETRY_MS);
     }
   }
 }
 
-const AGAIN_MS = 5;
+const RETRY_MS = 5;
 const pause = new Int32Array(new SharedArrayBuffer(4));
 
-/** Makes the database's first page the first in an empty log. Where that fails, later writers get the error. */
-function beginLog(database: Database.Database): void {
+/** Makes the database's first page the first in an empty log. If that fails, later writers get the error. */
+function startLog(database: Database.Database): void {
   try {
     const [{ log }] = database.pragma("wal_checkpoint(NOOP)") as [{ log: number }];
     if (log <= 0) stampLog(database);
   } catch (error) {
-    if (!/^SQLITE_(BUSY|FULL|IOERR|READONLY)/.test(codeOf(error))) throw error;
+    if (!/^SQLITE_(BUSY|FULL|IOERR|READONLY)/.test(errorCode(error))) throw error;
   }
 }
 
-function codeOf(error: unknown): string {
+function errorCode(error: unknown): string {
   return (error as { code?: string }).code ?? "";
 }
 
 function isBusy(error: unknown): boolean {
-  return codeOf(error) === "SQLITE_BUSY";
+  return errorCode(error) === "SQLITE_BUSY";
 }
 
 export const OTHER_FOLDER = "name another folder (--data, BERTH_DATA)";
-/** More than SQLite asks for when it opens a database. */
-const ROOM_BYTES = 64 * 1024;
+/** More than SQLite needs to open a database. */
+const TRIAL_BYTES = 64 * 1024;
 
-/** Says why a folder cannot be used, and what to do: SQLite reports a full disk and a broken one alike. */
-export function whyUnusable(folder: string, error: NodeJS.ErrnoException, remedy = OTHER_FOLDER): string {
-  if (/^SQLITE_(CORRUPT|NOTADB)/.test(codeOf(error))) {
-    return `${DATABASE_FILE} is damaged (${error.message}); restore a backup with "berth restore FILE", which keeps the present files`;
+/** Says why a folder cannot be used, and what to do. SQLite does not distinguish a full disk from a broken one. */
+export function whyUnusable(folder: string, error: NodeJS.ErrnoException, fix = OTHER_FOLDER): string {
+  if (/^SQLITE_(CORRUPT|NOTADB)/.test(errorCode(error))) {
+    return `${DATABASE_FILE} is damaged (${error.message}); restore a backup with "berth restore FILE", which preserves the current files`;
   }
-  // The error of a folder that could not be made only says that it is missing.
-  const isSaid = /^E[A-Z]+$/.test(codeOf(error)) && codeOf(error) !== "ENOENT";
-  const found = isSaid ? error : (writingFault(nearestOf(folder)) ?? error);
-  switch (codeOf(found)) {
+  // For a folder that could not be created, the error only says that it is missing.
+  const isSpecific = /^E[A-Z]+$/.test(errorCode(error)) && errorCode(error) !== "ENOENT";
+  const cause = isSpecific ? error : (findWriteFault(nearestExisting(folder)) ?? error);
+  switch (errorCode(cause)) {
     case "ENOSPC":
     case "EDQUOT":
     case "SQLITE_FULL":
-      return `its disk is full; free some space, or ${remedy}`;
+      return `its disk is full; free some space, or ${fix}`;
     case "EROFS":
-      return `its disk is read-only; mount it writable, or ${remedy}`;
+      return `its disk is read-only; mount it writable, or ${fix}`;
     case "EACCES":
     case "EPERM":
-      return `${ownersOf(folder)}; give it to the user of Berth (chown -R), or ${remedy}`;
+      return `${describeOwner(folder)}; make Berth's user its owner (chown -R), or ${fix}`;
     case "ENOTDIR":
     case "EEXIST":
-      return `it is a file, or lies below one; ${remedy}`;
+      return `it is a file, or inside of one; ${fix}`;
     case "ENOENT":
-      return `it does not exist; create it, or ${remedy}`;
+      return `it does not exist; create it, or ${fix}`;
     case "EMFILE":
     case "ENFILE":
-      return "Berth can open no more files; raise its limit (ulimit -n)";
+      return "Berth cannot open more files; raise its limit (ulimit -n)";
     default:
       return error.message;
   }
 }
 
-function writingFault(folder: string): NodeJS.ErrnoException | undefined {
+function findWriteFault(folder: string): NodeJS.ErrnoException | undefined {
   const trial = join(folder, `.trial-${process.pid}`);
   try {
     for (const file of [DATABASE_FILE, `${DATABASE_FILE}-wal`, `${DATABASE_FILE}-shm`]) {
       const path = join(folder, file);
       if (statSync(path, { throwIfNoEntry: false })) accessSync(path, constants.R_OK | constants.W_OK);
     }
-    writeFileSync(trial, Buffer.alloc(ROOM_BYTES, 1), { flag: "wx", mode: 0o600 });
+    writeFileSync(trial, Buffer.alloc(TRIAL_BYTES, 1), { flag: "wx", mode: 0o600 });
     return undefined;
   } catch (error) {
     return error as NodeJS.ErrnoException;
@@ -202,23 +202,23 @@ function writingFault(folder: string): NodeJS.ErrnoException | undefined {
   }
 }
 
-function ownersOf(folder: string): string {
-  const existing = nearestOf(folder);
-  const owner = statOf(existing)?.uid;
-  const what = existing === folder ? "it" : existing;
+function describeOwner(folder: string): string {
+  const existing = nearestExisting(folder);
+  const owner = tryStat(existing)?.uid;
+  const subject = existing === folder ? "it" : existing;
   const uid = process.getuid?.();
-  if (owner === undefined || owner === uid) return `Berth may not read and write ${what}`;
-  return `${what} belongs to the user ${owner}, and Berth runs as ${uid}`;
+  if (owner === undefined || owner === uid) return `Berth may not read and write ${subject}`;
+  return `${subject} belongs to user ${owner}, but Berth runs as ${uid}`;
 }
 
-/** The folder, or the nearest existing one above it. */
-function nearestOf(folder: string): string {
+/** The folder, or its nearest existing parent. */
+function nearestExisting(folder: string): string {
   let existing = folder;
-  while (!statOf(existing) && dirname(existing) !== existing) existing = dirname(existing);
+  while (!tryStat(existing) && dirname(existing) !== existing) existing = dirname(existing);
   return existing;
 }
 
-function statOf(path: string) {
+function tryStat(path: string) {
   try {
     return statSync(path, { throwIfNoEntry: false });
   } catch {

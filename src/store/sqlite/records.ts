@@ -2,11 +2,11 @@ import type Database from "#better-sqlite3";
 import type { KeyedRecordPut, RecordKind, RecordPut, StoredRecord } from "../../lib/records.ts";
 import { storeNow } from "./clock.ts";
 
-/** The most expired records that one write removes, and their bytes, so that no single write pays for all. */
+/** The maximum number and size of expired records that one write removes, so that no single write pays for all. */
 const EXPIRED_AT_ONCE = 100;
 const EXPIRED_BYTES_AT_ONCE = 2 * 1024 * 1024;
 
-/** The part of the SQLite store that keeps records that expire. Each function is one transaction. */
+/** Expiring records in SQLite. Each function is a transaction. */
 export function sqliteRecords(database: Database.Database) {
   const get = database.prepare<[string, string, string, number], StoredRecord>(
     "SELECT value, revision FROM record WHERE tenant = ? AND kind = ? AND key = ? AND expires_at > ?",
@@ -35,9 +35,9 @@ export function sqliteRecords(database: Database.Database) {
     return revision + 1;
   };
 
-  const put = database.transaction((tenant: string, kind: RecordKind, key: string, one: RecordPut) => {
+  const put = database.transaction((tenant: string, kind: RecordKind, key: string, recordPut: RecordPut) => {
     removeExpired.run(storeNow(), EXPIRED_AT_ONCE);
-    return putOne(tenant, kind, key, one);
+    return putOne(tenant, kind, key, recordPut);
   });
 
   const putAll = database.transaction((tenant: string, kind: RecordKind, puts: readonly KeyedRecordPut[]) => {
@@ -47,9 +47,10 @@ export function sqliteRecords(database: Database.Database) {
 
   return {
     get: (tenant: string, kind: RecordKind, key: string) => get.get(tenant, kind, key, storeNow()),
-    put: (tenant: string, kind: RecordKind, key: string, one: RecordPut) => put.immediate(tenant, kind, key, one),
+    put: (tenant: string, kind: RecordKind, key: string, recordPut: RecordPut) =>
+      put.immediate(tenant, kind, key, recordPut),
     putAll: (tenant: string, kind: RecordKind, puts: readonly KeyedRecordPut[]) => putAll.immediate(tenant, kind, puts),
-    /** Makes a write that nobody reads. */
+    /** A write without an effect. */
     writeNothing: () => void writeNothing.run(storeNow()),
   };
 }

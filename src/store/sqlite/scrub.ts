@@ -1,118 +1,119 @@
 import { fdatasyncSync, openSync, readSync, writeSync } from "node:fs";
 import Database from "#better-sqlite3";
-import { identityOf, stamp, stampEnd } from "./store-files.ts";
-import type { Turns } from "./turns.ts";
+import type { StepSchedule } from "./step-schedule.ts";
+import { fileIdentity, stampInTransaction, tryStampLog } from "./store-files.ts";
 
 /**
- * Overwrites what SQLite leaves behind in its file: it moves rows within and between pages, and where they stood before
- * stays as it was until something else is written there. `secure_delete` overwrites rows that are deleted, and not those
- * earlier copies. Here every part of a page that belongs to no row is overwritten with zeros, which SQLite never reads.
+ * Overwrites what SQLite leaves behind in its file: it moves rows within and between pages, and their previous
+ * locations keep the data until they are reused. `secure_delete` overwrites deleted rows, but not such earlier copies.
+ * This function overwrites all parts of pages that belong to no row with zeros; SQLite never reads these parts.
  *
- * This is written past SQLite, while this thread holds the lock of writers and all of the log is in the file: so nobody
- * else writes to it, and a page that is written by halves is still a whole one. Each step ends with a commit, whereupon
- * every process drops its copies of pages. Resolves with false where a reader went on for so long that it is not through.
+ * It bypasses SQLite while this thread holds the write lock and the whole log is in the file. So no other process
+ * writes to the file, and a partially written page remains valid. Each step ends with a commit, after which every
+ * process drops its cached pages. Resolves with false if a long-running reader prevented it from finishing.
  */
-export async function scrub(file: string, fd: number, busyMs: number, turns: Turns): Promise<boolean> {
+export async function scrub(file: string, fd: number, busyMs: number, schedule: StepSchedule): Promise<boolean> {
   const database = new Database(file, { fileMustExist: true, timeout: busyMs });
-  const other = new Database(file, { fileMustExist: true, timeout: 0 });
-  const stateOfLog = (mode: "NOOP" | "PASSIVE"): LogState => (other.pragma(`wal_checkpoint(${mode})`) as [LogState])[0];
-  const isWhole = (mode: "NOOP" | "PASSIVE"): boolean => {
-    const { log, checkpointed } = stateOfLog(mode);
+  const checkpointer = new Database(file, { fileMustExist: true, timeout: 0 });
+  const readLogState = (mode: "NOOP" | "PASSIVE"): LogState =>
+    (checkpointer.pragma(`wal_checkpoint(${mode})`) as [LogState])[0];
+  const isLogMoved = (mode: "NOOP" | "PASSIVE"): boolean => {
+    const { log, checkpointed } = readLogState(mode);
     return log === checkpointed;
   };
-  /** Runs a step that commits something while all of the log is in the file; false where readers keep it out of there. */
-  const whileWhole = async (step: () => boolean): Promise<boolean> => {
+  /** Runs a step that commits while the whole log is in the file. Resolves with false if readers prevent that. */
+  const whileLogMoved = async (step: () => boolean): Promise<boolean> => {
     for (const until = performance.now() + WAIT_MS; performance.now() < until;) {
-      await turns.rest();
-      if (isWhole("PASSIVE")) {
-        const did = await turns.write(() => database.transaction(() => isWhole("NOOP") && step()).immediate());
-        if (did) return true;
-      } else await turns.pause(AGAIN_MS);
+      await schedule.rest();
+      if (isLogMoved("PASSIVE")) {
+        const isDone = await schedule.write(() => database.transaction(() => isLogMoved("NOOP") && step()).immediate());
+        if (isDone) return true;
+      } else await schedule.pause(RETRY_MS);
     }
     return false;
   };
   try {
-    // A log that restarts is cut off, so that no part of it is left that was written before.
-    for (const each of [database, other]) {
+    // Truncate a restarted log, so that it contains no earlier data.
+    for (const each of [database, checkpointer]) {
       each.pragma("wal_autocheckpoint = 0");
       each.pragma("journal_size_limit = 0");
     }
-    await turns.write(() => stampEnd(database));
+    await schedule.write(() => tryStampLog(database));
     const roots = database.prepare<[], number>("SELECT rootpage FROM sqlite_schema WHERE rootpage > 0").pluck();
-    const done = new Map<number, Kind>();
-    const progress = { isThrough: false };
-    while (!progress.isThrough) {
+    const cleanedPages = new Map<number, PageKind>();
+    const progress = { isFinished: false };
+    while (!progress.isFinished) {
       const step = (): boolean => {
-        progress.isThrough = new Pages(fd, done).clean([1, ...roots.all()]);
-        stamp(database);
+        progress.isFinished = new Pages(fd, cleanedPages).clean([1, ...roots.all()]);
+        stampInTransaction(database);
         return true;
       };
-      if (!(await whileWhole(step))) return false;
+      if (!(await whileLogMoved(step))) return false;
     }
     fdatasyncSync(fd);
-    for (const until = performance.now() + WAIT_MS; performance.now() < until; await turns.pause(AGAIN_MS)) {
-      const hasStamped = await whileWhole(() => {
-        stamp(database);
+    for (const until = performance.now() + WAIT_MS; performance.now() < until; await schedule.pause(RETRY_MS)) {
+      const isStamped = await whileLogMoved(() => {
+        stampInTransaction(database);
         return true;
       });
-      // Where a reader kept the log from restarting, this was added to its end.
-      if (!hasStamped || stateOfLog("NOOP").log === 1) return hasStamped;
+      // If a reader kept the log from restarting, the stamp was appended to it.
+      if (!isStamped || readLogState("NOOP").log === 1) return isStamped;
     }
     return false;
   } finally {
-    other.close();
+    checkpointer.close();
     database.close();
   }
 }
 
-/** The pages of the log, and how many of them are in the file. */
+/** The number of pages in the log, and how many of them are in the file. */
 interface LogState {
   readonly log: number;
   readonly checkpointed: number;
 }
 
-/** How long a step waits for readers to end, and how often it looks. */
+/** How long a step waits for readers to end, and how often it checks. */
 const WAIT_MS = 5_000;
-const AGAIN_MS = 20;
+const RETRY_MS = 20;
 
-/** The values of the table `scrubbed` while something is to be overwritten, and while that is under way. */
+/** The values of the table `scrubbed` when overwriting is required, and while it is running. */
 export const [MUST_SCRUB, SCRUBBING] = [0, -1] as const;
 
-const opened = new Map<string, number>();
+const descriptors = new Map<string, number>();
 
-/** A descriptor of a database. It is never closed, since that would release every lock that this process has on the file. */
-export function descriptorOf(file: string): number {
-  const identity = identityOf(file) ?? file;
-  const fd = opened.get(identity) ?? openSync(file, "r+");
-  opened.set(identity, fd);
+/** A descriptor of a database. It is never closed, as that would release all locks of this process on the file. */
+export function openDescriptor(file: string): number {
+  const identity = fileIdentity(file) ?? file;
+  const fd = descriptors.get(identity) ?? openSync(file, "r+");
+  descriptors.set(identity, fd);
   return fd;
 }
 
 /** Pages that are overwritten in one step. */
 const AT_ONCE = 256;
 
-/** The kinds of pages of trees, by their first byte. */
+/** The kinds of b-tree pages, by their first byte. */
 const [INDEX_INNER, TABLE_INNER, INDEX_LEAF, TABLE_LEAF] = [2, 5, 10, 13];
-type Kind = "leaf" | "other";
+type PageKind = "leaf" | "other";
 
-/** The header of the file, in which the first page begins. */
+/** The file header at the beginning of the first page. */
 const FILE_HEADER = 100;
 
 /** The pages of a database file (https://www.sqlite.org/fileformat2.html). */
 class Pages {
   readonly #fd: number;
-  readonly #done: Map<number, Kind>;
+  readonly #cleanedPages: Map<number, PageKind>;
   readonly #size: number;
-  /** The rest of a page is not SQLite's. */
+  /** SQLite does not use the rest of a page. */
   readonly #usable: number;
   readonly #count: number;
   readonly #freeTrunk: number;
   readonly #link = Buffer.alloc(4);
-  #left = AT_ONCE;
+  #remaining = AT_ONCE;
 
-  constructor(fd: number, done: Map<number, Kind>) {
+  constructor(fd: number, cleanedPages: Map<number, PageKind>) {
     this.#fd = fd;
-    this.#done = done;
+    this.#cleanedPages = cleanedPages;
     const header = Buffer.alloc(FILE_HEADER);
     readSync(fd, header, 0, FILE_HEADER, 0);
     const size = header.readUInt16BE(16);
@@ -122,64 +123,68 @@ class Pages {
     this.#freeTrunk = header.readUInt32BE(32);
   }
 
-  /** Cleans some pages that were not cleaned yet; true when there are no more. */
+  /** Cleans some of the remaining pages. Returns true if there are no more. */
   clean(roots: readonly number[]): boolean {
-    const waiting = [...roots];
-    for (let page = waiting.pop(); page !== undefined; page = waiting.pop()) {
+    const pending = [...roots];
+    for (let page = pending.pop(); page !== undefined; page = pending.pop()) {
       const children = this.#cleanTreePage(page);
       if (!children) return false;
-      waiting.push(...children);
+      pending.push(...children);
     }
     return this.#cleanFree();
   }
 
-  /** Returns the pages below it; undefined where this was enough for one step. */
+  /** Returns the child pages; undefined if the step has reached its limit. */
   #cleanTreePage(number: number): number[] | undefined {
     const page = this.#read(number);
     const start = number === 1 ? FILE_HEADER : 0;
     const kind = page[start]!;
     const isInner = kind === INDEX_INNER || kind === TABLE_INNER;
-    if (!isInner && kind !== INDEX_LEAF && kind !== TABLE_LEAF) throw new Error(`page ${number} is none of a tree`);
+    if (!isInner && kind !== INDEX_LEAF && kind !== TABLE_LEAF) throw new Error(`page ${number} is not a b-tree page`);
     const cells = page.readUInt16BE(start + 3);
     const pointers = start + (isInner ? 12 : 8);
-    if (!this.#done.has(number)) {
-      if (this.#left === 0) return undefined;
+    if (!this.#cleanedPages.has(number)) {
+      if (this.#remaining === 0) return undefined;
       const content = page.readUInt16BE(start + 5) || 65_536;
       const before = Buffer.from(page);
       page.fill(0, pointers + cells * 2, content);
-      for (let free = page.readUInt16BE(start + 1); free !== 0; free = page.readUInt16BE(free)) {
-        page.fill(0, free + 4, free + page.readUInt16BE(free + 2));
+      for (let freeBlock = page.readUInt16BE(start + 1); freeBlock !== 0; freeBlock = page.readUInt16BE(freeBlock)) {
+        page.fill(0, freeBlock + 4, freeBlock + page.readUInt16BE(freeBlock + 2));
       }
       if (kind !== TABLE_INNER) {
-        for (let cell = 0; cell < cells; cell++) this.#cleanEnd(page, kind, page.readUInt16BE(pointers + cell * 2));
+        for (let cell = 0; cell < cells; cell++)
+          this.#cleanOverflowEnd(page, kind, page.readUInt16BE(pointers + cell * 2));
       }
-      this.#cleaned(number, page, before, isInner ? "other" : "leaf");
+      this.#markCleaned(number, page, before, isInner ? "other" : "leaf");
     }
     if (!isInner) return [];
-    const below = Array.from({ length: cells }, (_, cell) => page.readUInt32BE(page.readUInt16BE(pointers + cell * 2)));
-    return [...below, page.readUInt32BE(start + 8)].filter((child) => this.#done.get(child) !== "leaf");
+    const children = Array.from({ length: cells }, (_, cell) =>
+      page.readUInt32BE(page.readUInt16BE(pointers + cell * 2)),
+    );
+    return [...children, page.readUInt32BE(start + 8)].filter((child) => this.#cleanedPages.get(child) !== "leaf");
   }
 
-  /** Cleans the end of the last page of a row that takes more than a part of one page. */
-  #cleanEnd(page: Buffer, kind: number, cell: number): void {
+  /** Cleans the end of the last overflow page of a row. */
+  #cleanOverflowEnd(page: Buffer, kind: number, cell: number): void {
     let at = kind === INDEX_INNER ? cell + 4 : cell;
     const [length, afterLength] = varint(page, at);
     at = kind === TABLE_LEAF ? varint(page, afterLength)[1] : afterLength;
-    const most = kind === TABLE_LEAF ? this.#usable - 35 : Math.floor(((this.#usable - 12) * 64) / 255) - 23;
-    if (length <= most) return;
-    const least = Math.floor(((this.#usable - 12) * 32) / 255) - 23;
-    const fitting = least + ((length - least) % (this.#usable - 4));
-    const here = fitting <= most ? fitting : least;
-    let next = page.readUInt32BE(at + here);
-    let rest = length - here;
-    for (const room = this.#usable - 4; rest > room; rest -= room) next = this.#nextOf(next);
-    const last = this.#read(next);
+    const maxLocal = kind === TABLE_LEAF ? this.#usable - 35 : Math.floor(((this.#usable - 12) * 64) / 255) - 23;
+    if (length <= maxLocal) return;
+    const minLocal = Math.floor(((this.#usable - 12) * 32) / 255) - 23;
+    const localFit = minLocal + ((length - minLocal) % (this.#usable - 4));
+    const localLength = localFit <= maxLocal ? localFit : minLocal;
+    let overflowPage = page.readUInt32BE(at + localLength);
+    let rest = length - localLength;
+    for (const capacity = this.#usable - 4; rest > capacity; rest -= capacity)
+      overflowPage = this.#readNext(overflowPage);
+    const last = this.#read(overflowPage);
     const before = Buffer.from(last);
     last.fill(0, 4 + rest, this.#usable);
-    this.#write(next, last, before);
+    this.#write(overflowPage, last, before);
   }
 
-  #nextOf(number: number): number {
+  #readNext(number: number): number {
     readSync(this.#fd, this.#link, 0, 4, (number - 1) * this.#size);
     return this.#link.readUInt32BE(0);
   }
@@ -188,17 +193,17 @@ class Pages {
     for (let trunk = this.#freeTrunk; trunk !== 0;) {
       const page = this.#read(trunk);
       const count = page.readUInt32BE(4);
-      if (!this.#done.has(trunk)) {
-        if (this.#left === 0) return false;
+      if (!this.#cleanedPages.has(trunk)) {
+        if (this.#remaining === 0) return false;
         const before = Buffer.from(page);
         page.fill(0, 8 + count * 4, this.#usable);
-        this.#cleaned(trunk, page, before);
+        this.#markCleaned(trunk, page, before);
       }
       for (let index = 0; index < count; index++) {
         const leaf = page.readUInt32BE(8 + index * 4);
-        if (this.#done.has(leaf)) continue;
-        if (this.#left === 0) return false;
-        this.#cleaned(leaf, Buffer.alloc(this.#size), this.#read(leaf));
+        if (this.#cleanedPages.has(leaf)) continue;
+        if (this.#remaining === 0) return false;
+        this.#markCleaned(leaf, Buffer.alloc(this.#size), this.#read(leaf));
       }
       trunk = page.readUInt32BE(0);
     }
@@ -206,16 +211,16 @@ class Pages {
   }
 
   #read(number: number): Buffer {
-    if (number < 1 || number > this.#count) throw new Error(`there is no page ${number}`);
+    if (number < 1 || number > this.#count) throw new Error(`page ${number} does not exist`);
     const page = Buffer.alloc(this.#size);
     readSync(this.#fd, page, 0, this.#size, (number - 1) * this.#size);
     return page;
   }
 
-  #cleaned(number: number, page: Buffer, before: Buffer, kind: Kind = "other"): void {
+  #markCleaned(number: number, page: Buffer, before: Buffer, kind: PageKind = "other"): void {
     this.#write(number, page, before);
-    this.#done.set(number, kind);
-    this.#left -= 1;
+    this.#cleanedPages.set(number, kind);
+    this.#remaining -= 1;
   }
 
   #write(number: number, page: Buffer, before: Buffer): void {
@@ -223,7 +228,7 @@ class Pages {
   }
 }
 
-/** A number as SQLite writes it, and where it ends. Lengths and row ids of Berth are exact as numbers. */
+/** Reads a variable-length integer of SQLite, and returns its end. Lengths and row ids of Berth are safe integers. */
 function varint(page: Buffer, start: number): [value: number, end: number] {
   let value = 0;
   for (let at = start; at < start + 8; at++) {

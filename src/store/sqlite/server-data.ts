@@ -2,11 +2,10 @@ import type Database from "#better-sqlite3";
 import type { ServerData } from "../server-data.ts";
 import { attempt } from "./attempt.ts";
 import { sqliteDialect } from "./dialect.ts";
-import { inTransaction, removeLater, runSteps } from "./steps.ts";
+import { inTransaction, tryRemoveAliasData, runSteps } from "./steps.ts";
 import type { StoredBytes } from "./stored-bytes.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
-/** The data of servers in a SQLite file. */
 export function sqliteServerData(
   database: Database.Database,
   log: WriteAheadLog,
@@ -15,17 +14,17 @@ export function sqliteServerData(
   return {
     dialect: sqliteDialect,
     read: async (steps) => attempt(() => runSteps(database, steps)),
-    async write(tenant, work, { isDurable = true, mayFill = false } = {}) {
-      // Other writes come after those that were asked for before.
-      const summing = mayFill ? storedBytes.ready(tenant, "lately") : storedBytes.underWay(tenant);
+    async write(tenant, work, { isDurable = true, mayExceedQuota = false } = {}) {
+      // Wait for a sum in progress, so that writes stay in order.
+      const summing = mayExceedQuota ? storedBytes.ready(tenant, "recent") : storedBytes.pendingSum(tenant);
       if (summing) await summing;
       const change = () => inTransaction(database, work);
-      return isDurable ? storedBytes.toldByKind(tenant, log.keep(change)) : log.write(change);
+      return isDurable ? storedBytes.withUsage(tenant, log.writeDurably(change)) : log.write(change);
     },
     // oxlint-disable-next-line require-yield -- its sums are known without a statement of its own
-    *checkRoom(tenant, stored, added, storedBytesMax, code) {
-      storedBytes.check(storedBytes.lately(tenant, stored) + added, storedBytesMax, code);
+    *checkQuota(tenant, stored, added, storedBytesMax, code) {
+      storedBytes.check(storedBytes.recent(tenant, stored) + added, storedBytesMax, code);
     },
-    removeLeft: (alias) => removeLater(database, log, alias),
+    removeAliasData: (alias) => tryRemoveAliasData(database, log, alias),
   };
 }

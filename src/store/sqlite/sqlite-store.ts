@@ -5,11 +5,11 @@ import { removeLeftDrafts } from "../../lib/draft-file.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
 import type { Log } from "../../lib/log.ts";
 import { ifSound } from "../if-sound.ts";
-import { retainedCallsIn } from "../retained-calls.ts";
-import { byName, verified, verifiedInTurns, type ForeignChange } from "../rules.ts";
+import { createRetainedCallStore } from "../retained-calls.ts";
+import { byName, verifyBytes, verifyLongBytes, type ForeignChange } from "../rules.ts";
 import type { Change, ChangedName, SecretStore, Store } from "../store.ts";
-import { valuesIn } from "../values.ts";
-import { atOnce, attempt, attemptAll, attempting } from "./attempt.ts";
+import { createValueStore } from "../values.ts";
+import { withoutWaiting, attempt, attemptAll, attempting } from "./attempt.ts";
 import { sqliteAuditLinks } from "./audit.ts";
 import { storeNow } from "./clock.ts";
 import { Collections } from "./collect.ts";
@@ -17,7 +17,7 @@ import { SqliteContent } from "./content.ts";
 import { sqliteDerived } from "./derived.ts";
 import { ForeignChanges } from "./foreign-changes.ts";
 import { sqliteNames } from "./names.ts";
-import { LetterBoxes, sqliteNodes } from "./nodes.ts";
+import { MailboxPoller, sqliteNodes } from "./nodes.ts";
 import { closeDatabase, openDatabase } from "./open-database.ts";
 import { sqliteRecords } from "./records.ts";
 import { sqliteSecrets } from "./secrets.ts";
@@ -28,22 +28,22 @@ import { sqliteTokens } from "./tokens.ts";
 import { WriteAheadLog } from "./write-ahead-log.ts";
 
 export interface SqliteStoreOptions {
-  /** The folder of the database; made when it is missing. */
+  /** The folder of the database; created if missing. */
   readonly dataDir: string;
-  /** How long a change waits for another process's change before it fails with `store_failed`. Default 5,000. */
+  /** How long a change waits for another process's change before it fails with `store_failed`. Default: 5,000. */
   readonly busyMs?: number;
-  /** The log size above which it is moved into the database. Default 16 MiB. */
+  /** The size above which the log is moved into the database. Default: 16 MiB. */
   readonly logBytes?: number;
-  /** Gets a failing disk's errors. */
+  /** Receives the errors of a failing disk. */
   readonly log?: Log;
-  /** True if another thread of this process has the database open. Default: as this thread knows. */
+  /** True if another thread of this process has the database open. By default, only this thread is considered. */
   readonly isOpenHere?: boolean;
 }
 
 const LOG_BYTES = 16 * 1024 * 1024;
 
 /**
- * The store of one machine: a SQLite file, which several processes may have open at the same time. Each part owns its
+ * The store for one machine: a SQLite file that several processes can have open simultaneously. Each part owns its
  * tables; this file decides which writes wait for the disk, and turns all errors of SQLite into `store_failed`.
  */
 export async function openSqliteStore(options: SqliteStoreOptions): Promise<Store & SecretStore> {
@@ -59,7 +59,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   const secrets = sqliteSecrets(database);
   const serverData = sqliteServerData(database, log, storedBytes);
   const nodes = sqliteNodes(database);
-  const boxes = new LetterBoxes(() => log.version(), nodes.hasLetter);
+  const mailboxes = new MailboxPoller(() => log.version(), nodes.hasLetter);
   const foreignChanges = new ForeignChanges(database, log);
   const collections = new Collections({ file: database.name, busyMs }, log, storedBytes);
   const pages = database.prepare<[], number>("PRAGMA page_count").pluck();
@@ -67,7 +67,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
 
   const content = async (tenant: string, cid: Cid): Promise<Uint8Array | undefined> => {
     const bytes = attempt(() => contents.read(tenant, cid));
-    return bytes && verifiedInTurns(cid, bytes);
+    return bytes && verifyLongBytes(cid, bytes);
   };
 
   return {
@@ -81,9 +81,9 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     tokens: sqliteTokens(database, log, foreignChanges),
     audit: sqliteAuditLinks(database, log, busyMs),
 
-    values: valuesIn(serverData),
-    retainedCalls: retainedCallsIn(serverData),
-    nodes: nodesStore(nodes, boxes, foreignChanges, log),
+    values: createValueStore(serverData),
+    retainedCalls: createRetainedCallStore(serverData),
+    nodes: nodesStore(nodes, mailboxes, foreignChanges, log),
     ...secretsStore(secrets, foreignChanges, log),
 
     now: storeNow,
@@ -93,11 +93,11 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
 
     name: attempting(names.get),
     names: attempting(names.list),
-    meanings: attempting((tenant, { kinds, names: asked }) => ({
+    meanings: attempting((tenant, { kinds, names: singleNames }) => ({
       latest: names.latest(),
       names: [
         ...kinds.flatMap((kind) => names.list(tenant, kind)),
-        ...asked.flatMap(({ kind, name }) => names.get(tenant, kind, name) ?? []),
+        ...singleNames.flatMap(({ kind, name }) => names.get(tenant, kind, name) ?? []),
       ],
     })),
     latestChange: attempting(names.latest),
@@ -106,15 +106,15 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     had: attempting(names.had),
 
     async change(tenant, change) {
-      const summing = change.storedBytesMax === undefined ? undefined : storedBytes.ready(tenant, "of");
+      const summing = change.storedBytesMax === undefined ? undefined : storedBytes.ready(tenant, "current");
       if (summing) await summing;
-      for (const { cid, bytes } of change.put ?? []) verified(cid, bytes);
-      for (const { block } of change.derived ?? []) verified(block.cid, block.bytes);
-      const kept = log.keep(() => foreignChanges.add(names.change(tenant, change)));
-      return foreignChanges.tellIfUnsure(namesOf(tenant, change), storedBytes.toldByKind(tenant, kept));
+      for (const { cid, bytes } of change.put ?? []) verifyBytes(cid, bytes);
+      for (const { block } of change.derived ?? []) verifyBytes(block.cid, block.bytes);
+      const durable = log.writeDurably(() => foreignChanges.add(names.change(tenant, change)));
+      return foreignChanges.notifyIfUncertain(changedNames(tenant, change), storedBytes.withUsage(tenant, durable));
     },
 
-    onReplaced: (listener) => foreignChanges.listenToReplacing(listener),
+    onReplaced: (listener) => foreignChanges.onReplaced(listener),
     unheardMs: () => 0,
 
     onChange: (listener) =>
@@ -125,12 +125,12 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
 
     async derived(key) {
       const row = attempt(() => derived.get(key));
-      return row && verifiedInTurns(row.cid, row.bytes);
+      return row && verifyLongBytes(row.cid, row.bytes);
     },
 
     async putDerived(tenant, entries) {
-      for (const { block } of entries) verified(block.cid, block.bytes);
-      // A result that is lost in a power cut is computed again.
+      for (const { block } of entries) verifyBytes(block.cid, block.bytes);
+      // A result that is lost in a power cut can be derived again.
       await log.write(() => derived.put(tenant, entries));
     },
 
@@ -139,15 +139,15 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     },
 
     record: attempting(records.get),
-    putRecord: (tenant, kind, key, put) => log.keep(() => records.put(tenant, kind, key, put)),
+    putRecord: (tenant, kind, key, put) => log.writeDurably(() => records.put(tenant, kind, key, put)),
     putRecords: (tenant, kind, puts) => log.write(() => records.putAll(tenant, kind, puts)),
 
     async check() {
       log.check();
       try {
-        await log.keep(() => atOnce(database, busyMs, () => probe(database, names, records)));
+        await log.writeDurably(() => withoutWaiting(database, busyMs, () => probe(database, names, records)));
       } catch (error) {
-        // If another process is writing, writing works.
+        // If another process is writing, writes work.
         if (((error as Error).cause as { code?: unknown } | undefined)?.code !== "SQLITE_BUSY") throw error;
       }
     },
@@ -158,7 +158,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
 
     async close() {
       await collections.close();
-      boxes.close();
+      mailboxes.close();
       foreignChanges.close();
       await log.close();
       closeDatabase(database);
@@ -168,21 +168,21 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
 
 function nodesStore(
   nodes: ReturnType<typeof sqliteNodes>,
-  boxes: LetterBoxes,
+  mailboxes: MailboxPoller,
   foreignChanges: ForeignChanges,
   log: WriteAheadLog,
 ): Store["nodes"] {
   return {
     async beat(node, ms) {
       const beat = await log.write(() => nodes.beat(node, ms));
-      boxes.expect(beat.living.length > 1);
-      foreignChanges.expect(beat.living.length > 1);
+      mailboxes.adjustInterval(beat.living.length > 1);
+      foreignChanges.adjustInterval(beat.living.length > 1);
       return beat;
     },
     leave: (node) => log.write(() => nodes.leave(node)),
     post: (from, letters) => log.write(() => nodes.post(from, letters)),
     take: async (node) => (attempt(() => nodes.hasLetter(node)) ? log.write(() => nodes.take(node)) : []),
-    onLetter: (node, listener) => boxes.listen(node, listener),
+    onLetter: (node, listener) => mailboxes.listen(node, listener),
     lease: (name, node) => log.write(() => nodes.lease(name, node)),
     leased: attempting(nodes.leased),
     endLease: (name, node) => log.write(() => nodes.endLease(name, node)),
@@ -195,12 +195,12 @@ function secretsStore(
   log: WriteAheadLog,
 ): SecretStore {
   const change = (tenant: string, name: string, work: () => number | undefined): Promise<boolean> => {
-    const changing = log.keep(() => {
-      const changed = work();
-      if (changed !== undefined) foreignChanges.add([changed]);
-      return changed !== undefined;
+    const durableChange = log.writeDurably(() => {
+      const changeId = work();
+      if (changeId !== undefined) foreignChanges.add([changeId]);
+      return changeId !== undefined;
     });
-    return foreignChanges.tellIfUnsure([{ tenant, kind: "secret", name }], changing);
+    return foreignChanges.notifyIfUncertain([{ tenant, kind: "secret", name }], durableChange);
   };
   return {
     secret: attempting(secrets.get),
@@ -208,7 +208,7 @@ function secretsStore(
     secretKeyId: attempting(secrets.keyId),
     putSecret: (tenant, put) => change(tenant, put.name, () => secrets.put(tenant, put)),
     removeSecret: (tenant, name, by) => change(tenant, name, () => secrets.remove(tenant, name, by)),
-    resealSecrets: (reseal, note) => log.keep(() => secrets.reseal(reseal, note)),
+    resealSecrets: (reseal, note) => log.writeDurably(() => secrets.reseal(reseal, note)),
   };
 }
 
@@ -216,17 +216,17 @@ async function readContents(
   cids: Iterable<Cid>,
   read: (cid: Cid) => Promise<Uint8Array | undefined>,
 ): Promise<Map<Cid, Uint8Array>> {
-  const found = new Map<Cid, Uint8Array>();
-  const takeTurns = turnTaker();
+  const contents = new Map<Cid, Uint8Array>();
+  const yieldIfDue = turnTaker();
   for (const cid of new Set(cids)) {
-    await takeTurns();
+    await yieldIfDue();
     const bytes = await ifSound(read(cid));
-    if (bytes) found.set(cid, bytes);
+    if (bytes) contents.set(cid, bytes);
   }
-  return found;
+  return contents;
 }
 
-/** Runs and rolls back what a save does, then writes a record that is never read. */
+/** Runs and rolls back a trial save, then writes a record that is never read. */
 function probe(
   database: Database.Database,
   names: ReturnType<typeof sqliteNames>,
@@ -235,25 +235,25 @@ function probe(
   const block = rawBlock(randomBytes(32));
   const set = [{ kind: "variable", name: block.cid, cid: block.cid }] as const;
   const trial = database.transaction(() => {
-    names.change(NOBODY, { by: "check", put: [block], set });
-    throw undone;
+    names.change(CHECK_TENANT, { by: "check", put: [block], set });
+    throw rollback;
   });
   const both = database.transaction(() => {
     try {
       trial();
     } catch (error) {
-      if (error !== undone) throw error;
+      if (error !== rollback) throw error;
     }
     records.writeNothing();
   });
   both.immediate();
 }
 
-/** No tenant can have this name. */
-const NOBODY = "~check";
-const undone = new Error("This is undone");
+/** Not a valid tenant name. */
+const CHECK_TENANT = "~check";
+const rollback = new Error("This is rolled back");
 
-function namesOf(tenant: string, { set = [] }: Change): ChangedName[] {
+function changedNames(tenant: string, { set = [] }: Change): ChangedName[] {
   return set.map(({ kind, name }) => ({ tenant, kind, name }));
 }
 

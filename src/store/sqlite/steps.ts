@@ -9,28 +9,28 @@ import type { WriteAheadLog } from "./write-ahead-log.ts";
 
 type Execute = (statement: Statement) => object[];
 
-const known = new WeakMap<Database.Database, Execute>();
+const executors = new WeakMap<Database.Database, Execute>();
 
 /** Runs steps synchronously, on a connection that prepares each statement once. */
 export function runSteps<T>(database: Database.Database, steps: Steps<T>): T {
-  const execute = executeOn(database);
+  const execute = executorFor(database);
   try {
     let next = steps.next([]);
     while (!next.done) next = steps.next(execute(next.value));
     return next.value;
   } finally {
-    // A statement that fails leaves loops over rows open, which would keep their connection busy.
+    // End open loops over rows when a statement fails: they would keep the connection busy.
     steps.return(undefined as T);
   }
 }
 
-/** As `runSteps`, with `rest` before each statement. */
-export async function runStepsApart<T>(
+/** The same with a `rest` before each statement. */
+export async function runStepsWithRests<T>(
   database: Database.Database,
   steps: Steps<T>,
   rest: () => Promise<void>,
 ): Promise<T> {
-  const execute = executeOn(database);
+  const execute = executorFor(database);
   for (let next = steps.next([]); ;) {
     if (next.done) return next.value;
     await rest();
@@ -38,12 +38,11 @@ export async function runStepsApart<T>(
   }
 }
 
-/** Runs one transaction. */
 export function inTransaction<T>(database: Database.Database, work: () => Steps<T>): T {
   return database.transaction(() => runSteps(database, work())).immediate();
 }
 
-/** Transactions in a row, between which others write for as long as they waited for the one before. */
+/** Runs transactions that leave time for other writes: each waits for as long as the previous one took. */
 export function shortWrites(database: Database.Database, log: WriteAheadLog): Write {
   let waitedMs = 0;
   return async (work) => {
@@ -55,48 +54,52 @@ export function shortWrites(database: Database.Database, log: WriteAheadLog): Wr
   };
 }
 
-/** Removes what is left under an alias. */
-export function removeLeft(database: Database.Database, log: WriteAheadLog, alias: string): Promise<number> {
+/** Removes everything under an alias. */
+export function removeAliasData(database: Database.Database, log: WriteAheadLog, alias: string): Promise<number> {
   return removeClaims(shortWrites(database, log), sqliteDialect, alias);
 }
 
-/** As `removeLeft`, after a finished change: the next collection removes what remains if this fails. */
-export async function removeLater(database: Database.Database, log: WriteAheadLog, alias: string): Promise<void> {
-  await removeLeft(database, log, alias).catch(() => {});
+/** The same after a committed change. If it fails, the next collection removes the rest. */
+export async function tryRemoveAliasData(
+  database: Database.Database,
+  log: WriteAheadLog,
+  alias: string,
+): Promise<void> {
+  await removeAliasData(database, log, alias).catch(() => {});
 }
 
-function executeOn(database: Database.Database): Execute {
-  const existing = known.get(database);
+function executorFor(database: Database.Database): Execute {
+  const existing = executors.get(database);
   if (existing) return existing;
-  // An integer: a number would be a floating-point number.
+  // Must be an integer: a number would be stored as floating point.
   database.function("berth_now", () => BigInt(storeNow()));
   const prepared = new Map<string, Database.Statement<[object], object>>();
   const execute: Execute = ({ sql, values }) => {
     const statement = prepared.get(sql) ?? database.prepare<[object], object>(sql);
     prepared.set(sql, statement);
-    const named = namedOf(values);
-    return statement.reader ? statement.all(named) : (statement.run(named), []);
+    const parameters = toParameters(values);
+    return statement.reader ? statement.all(parameters) : (statement.run(parameters), []);
   };
-  known.set(database, execute);
+  executors.set(database, execute);
   return execute;
 }
 
-/** A transaction that reads from a file. */
+/** A read-only transaction on a file. */
 export function openReadTransaction(file: string): ReadTransaction {
   const database = new Database(file, { readonly: true, fileMustExist: true });
   database.exec("BEGIN");
-  const run = executeOn(database);
+  const run = executorFor(database);
   return {
     run: async <Row extends object>(sql: string, values: readonly unknown[]) => run({ sql, values }) as Row[],
     async *parts<Row extends object>(sql: string, values: readonly unknown[], atOnce: number) {
-      let part: Row[] = [];
-      for (const row of database.prepare<[object], Row>(sql).iterate(namedOf(values))) {
-        part.push(row);
-        if (part.length < atOnce) continue;
-        yield part;
-        part = [];
+      let batch: Row[] = [];
+      for (const row of database.prepare<[object], Row>(sql).iterate(toParameters(values))) {
+        batch.push(row);
+        if (batch.length < atOnce) continue;
+        yield batch;
+        batch = [];
       }
-      if (part.length > 0) yield part;
+      if (batch.length > 0) yield batch;
     },
     async close() {
       database.close();
@@ -104,11 +107,11 @@ export function openReadTransaction(file: string): ReadTransaction {
   };
 }
 
-function namedOf(values: readonly unknown[]): object {
-  return Object.fromEntries(values.map((value, index) => [index + 1, bound(value)]));
+function toParameters(values: readonly unknown[]): object {
+  return Object.fromEntries(values.map((value, index) => [index + 1, toBindable(value)]));
 }
 
 /** SQLite has neither booleans nor arrays. */
-function bound(value: unknown = null): unknown {
+function toBindable(value: unknown = null): unknown {
   return typeof value === "boolean" ? Number(value) : Array.isArray(value) ? JSON.stringify(value) : value;
 }

@@ -1,5 +1,5 @@
 /**
- * The thread that owns the SQLite store of a serving process: a disk that does not answer blocks this thread and not
+ * The thread that owns the SQLite store of a serving process: an unresponsive disk blocks this thread rather than
  * calls. Started by `threaded-store.ts`.
  */
 import { MessageChannel, parentPort, receiveMessageOnPort, workerData, type Transferable } from "node:worker_threads";
@@ -24,7 +24,7 @@ const CLOCK_MS = 1_000;
 const { aheadMs, ...options } = workerData as StoreThreadData;
 const port = parentPort!;
 const targets = new Map<unknown, object>();
-const listening = new Map<number, () => void>();
+const stopListening = new Map<number, () => void>();
 const running = new Set<Promise<void>>();
 let held = 0;
 
@@ -55,12 +55,12 @@ setInterval(shareClock, CLOCK_MS);
 
 port.on("message", (message: ToThread) => {
   if ("unlisten" in message) {
-    listening.get(message.unlisten)?.();
-    listening.delete(message.unlisten);
+    stopListening.get(message.unlisten)?.();
+    stopListening.delete(message.unlisten);
   } else if ("listen" in message) {
     const { listen: event, args } = message;
-    const stop = methodOf(message)(...args, (...said: readonly unknown[]) => send({ event, args: said }));
-    listening.set(event, stop as () => void);
+    const stop = findMethod(message)(...args, (...eventArgs: readonly unknown[]) => send({ event, args: eventArgs }));
+    stopListening.set(event, stop as () => void);
   } else if (message.target === "" && message.method === "close") void close(message.id);
   else {
     const run = answer(message);
@@ -70,7 +70,7 @@ port.on("message", (message: ToThread) => {
 });
 send({ id: 0, value: Object.fromEntries(Object.entries(parts).map(([name, part]) => [name, methodNames(part)])) });
 
-function methodOf({ target, method }: Omit<Call, "id">): Method {
+function findMethod({ target, method }: Omit<Call, "id">): Method {
   const object = targets.get(target) as Record<string, Method>;
   return (...args) => object[method]!(...args);
 }
@@ -78,10 +78,10 @@ function methodOf({ target, method }: Omit<Call, "id">): Method {
 async function answer(call: Call): Promise<void> {
   const { id, target, method, holds } = call;
   try {
-    const result = await methodOf(call)(...(await argumentsOf(call)));
+    const result = await findMethod(call)(...(await readArguments(call)));
     if (method === "close") targets.delete(target);
     const value = holds ? hold(result as object) : result;
-    send({ id, value }, buffersOf(value));
+    send({ id, value }, transferableBuffers(value));
   } catch (error) {
     send({ id, error: sentError(error) });
   }
@@ -104,13 +104,13 @@ function methodNames(object: object): string[] {
 }
 
 /** Functions stay on the other thread. */
-async function argumentsOf({ id, method, args, parts }: Call): Promise<readonly unknown[]> {
+async function readArguments({ id, method, args, parts }: Call): Promise<readonly unknown[]> {
   if (parts) {
     const change = await receiveChange(parts);
     parts.close();
     return [...args, change];
   }
-  const ask = (...asked: readonly unknown[]): unknown => askServingThread(id, asked);
+  const ask = (...askArgs: readonly unknown[]): unknown => askServingThread(id, askArgs);
   if (method === "resealSecrets") return [ask, ...args];
   if (method === "putSecret") return [args[0], { ...(args[1] as object), isKeyHeld: ask }];
   return args;
@@ -128,9 +128,9 @@ function askServingThread(of: number, args: readonly unknown[]): unknown {
   return message.value;
 }
 
-/** Long content is handed over without a copy. */
-function buffersOf(value: unknown): ArrayBuffer[] {
-  if (value instanceof Map) return [...value.values()].flatMap(buffersOf);
+/** Transfers long content instead of copying it. */
+function transferableBuffers(value: unknown): ArrayBuffer[] {
+  if (value instanceof Map) return [...value.values()].flatMap(transferableBuffers);
   const isWhole = value instanceof Uint8Array && value.byteLength === value.buffer.byteLength;
   return isWhole ? [value.buffer as ArrayBuffer] : [];
 }

@@ -7,27 +7,27 @@ import type Database from "#better-sqlite3";
 import type { Block } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { inLock, lockFile } from "../../lib/file-lock.ts";
-import { aliasOf } from "../aliases.ts";
-import { leftIds, removeClaims } from "../left-claims.ts";
-import { contentMissing, verified } from "../rules.ts";
+import { makeAlias } from "../aliases.ts";
+import { leftoverIds, removeClaims } from "../left-claims.ts";
+import { contentMissing, verifyBytes } from "../rules.ts";
 import { newValue } from "../server-data.ts";
 import { rows, type Steps, type Write } from "../steps.ts";
 import type { NamedChange, ServerValue, TenantStaging } from "../store.ts";
 import type { Changed, TenantChanges } from "../tenants.ts";
-import { sizeOf } from "../value-rules.ts";
+import { valueSize } from "../value-rules.ts";
 import { SqliteContent } from "./content.ts";
 import { sqliteDialect } from "./dialect.ts";
-import { inTransaction, removeLeft, runSteps, shortWrites } from "./steps.ts";
+import { inTransaction, removeAliasData, runSteps, shortWrites } from "./steps.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
-/** The most bytes of content written in one transaction, while others wait. */
+/** The maximum size of content written in one transaction, while others wait. */
 const BYTES_AT_ONCE = 256 * 1024;
-/** Counted for each value besides its bytes: a short one takes time, too. */
+/** Counted for each value in addition to its bytes, as short ones take time as well. */
 const VALUE_ROW_BYTES = 512;
 
 /**
- * Assembles a tenant in a file beside the database, so that nothing unchecked ever enters the database. To publish it,
- * its content is written in steps, under a name that nobody can have, and then given to the tenant in one.
+ * Assembles a tenant in a file next to the database, so that nothing unchecked enters the database. To publish it, its
+ * content is written in steps under an alias, and then given to the tenant in a single step.
  */
 export async function sqliteTenantStaging(
   database: Database.Database,
@@ -39,8 +39,8 @@ export async function sqliteTenantStaging(
   const contents = new SqliteContent(database);
   await removeLeftovers(database, shortWrites(database, log));
   const staged = await createStagingFile(dirname(database.name));
-  const own = prepareStaged(staged);
-  const [coming, gone] = [aliasOf(staged.id, "coming"), aliasOf(staged.id, "gone")];
+  const statements = prepareStaged(staged);
+  const [coming, gone] = [makeAlias(staged.id, "coming"), makeAlias(staged.id, "gone")];
 
   const write = function* (parts: readonly (Block | ServerValue)[]): Steps<void> {
     for (const part of parts) {
@@ -50,15 +50,15 @@ export async function sqliteTenantStaging(
   };
 
   const moveChanges = function* (tenant: string): Steps<number> {
-    const count = own.countChanges.get()!;
-    // Older than all that was changed here, so that no process takes it for current changes.
+    const count = statements.countChanges.get()!;
+    // With numbers below all local changes, so that no process takes them for current changes.
     const [first] = yield* rows<{ id: number }>("SELECT min(0, min(id)) AS id FROM name_change");
     let id = (first?.id ?? 0) - count;
-    for (const { kind, name, cid, changedAt, by } of own.changes.iterate()) {
+    for (const { kind, name, cid, changedAt, by } of statements.changes.iterate()) {
       if (cid !== null && !contents.isClaimed(tenant, cid)) throw contentMissing(kind, name, cid);
       yield* rows(ADD_CHANGE, [id++, tenant, kind, name, cid, changedAt, by]);
     }
-    for (const { kind, name, cid, changedAt } of own.names.iterate()) {
+    for (const { kind, name, cid, changedAt } of statements.names.iterate()) {
       if (cid !== null) yield* rows(ADD_NAME, [tenant, kind, name, cid, changedAt]);
     }
     return count;
@@ -66,50 +66,50 @@ export async function sqliteTenantStaging(
 
   return {
     async put({ cid, bytes }) {
-      own.put.run(cid, verified(cid, bytes));
+      statements.put.run(cid, verifyBytes(cid, bytes));
     },
     async content(cid) {
-      return own.content.get(cid);
+      return statements.content.get(cid);
     },
     async add({ kind, name, cid, changedAt, by }) {
-      own.add.run(kind, name, cid, changedAt, by);
+      statements.add.run(kind, name, cid, changedAt, by);
     },
 
     async addValue({ kind, server, key, value, isJson, version, changedAt, expiresAt }) {
-      own.addValue.run(kind, server, key, value, isJson ? 1 : 0, version, changedAt, expiresAt);
+      statements.addValue.run(kind, server, key, value, isJson ? 1 : 0, version, changedAt, expiresAt);
     },
 
     publish: async (name, settings) => {
-      for (const batch of batches(partsOf(own))) {
+      for (const batch of batches(readParts(statements))) {
         const began = performance.now();
         await log.write(() => inTransaction(database, () => write(batch)));
-        // Waiters go first, for as long as they waited for this.
+        // Let waiting writers go first, for as long as they waited.
         await pause(performance.now() - began);
       }
       await publish(name, () => changes.publish(name, settings, { coming, gone }, () => moveChanges(name)));
-      await removeLeft(database, log, gone);
+      await removeAliasData(database, log, gone);
     },
 
     async close() {
-      await removeLeft(database, log, coming);
+      await removeAliasData(database, log, coming);
       staged.close();
     },
   };
 }
 
-/** Removes the leftovers of processes that ended while they assembled or removed a tenant. */
+/** Removes what terminated processes left behind while they assembled or removed a tenant. */
 export async function removeLeftovers(database: Database.Database, write: Write): Promise<void> {
   const dataDir = dirname(database.name);
-  for (const id of new Set([...runSteps(database, leftIds()), ...stagingIds(dataDir)])) {
+  for (const id of new Set([...runSteps(database, leftoverIds()), ...stagingIds(dataDir)])) {
     if (isStaging(dataDir, id)) continue;
-    for (const what of ["coming", "gone"] as const) await removeClaims(write, sqliteDialect, aliasOf(id, what));
+    for (const suffix of ["coming", "gone"] as const) await removeClaims(write, sqliteDialect, makeAlias(id, suffix));
     removeStagingFile(dataDir, id);
   }
 }
 
-function* partsOf(own: ReturnType<typeof prepareStaged>): Generator<Block | ServerValue> {
-  yield* own.contents.iterate();
-  for (const row of own.values.iterate()) yield { ...row, isJson: row.isJson === 1 };
+function* readParts(statements: ReturnType<typeof prepareStaged>): Generator<Block | ServerValue> {
+  yield* statements.contents.iterate();
+  for (const row of statements.values.iterate()) yield { ...row, isJson: row.isJson === 1 };
 }
 
 function* batches(parts: Iterable<Block | ServerValue>): Generator<(Block | ServerValue)[]> {
@@ -117,7 +117,7 @@ function* batches(parts: Iterable<Block | ServerValue>): Generator<(Block | Serv
   let bytes = 0;
   for (const part of parts) {
     batch.push(part);
-    bytes += "cid" in part ? part.bytes.length : sizeOf(part.key, part.value) + VALUE_ROW_BYTES;
+    bytes += "cid" in part ? part.bytes.length : valueSize(part.key, part.value) + VALUE_ROW_BYTES;
     if (bytes < BYTES_AT_ONCE) continue;
     yield batch;
     [batch, bytes] = [[], 0];
@@ -163,27 +163,26 @@ const ADD_CHANGE = `INSERT INTO name_change (id, tenant, kind, name, cid, change
 const ADD_NAME = "INSERT INTO name (tenant, kind, name, cid, changed_at) VALUES ($1, $2, $3, $4, $5)";
 
 /**
- * Files of tenants that are being assembled, beside the database. The process that made one holds a lock on it that the
- * system releases when the process ends, however it ends: so abandoned files are recognized.
+ * A file next to the database with a tenant that is being assembled. The creating process holds a lock on it, which the
+ * system releases when the process ends in any way, so that abandoned files are recognized.
  */
 interface StagingFile {
   readonly id: string;
   readonly database: Database.Database;
-  /** Removes it. */
   close(): void;
 }
 
-const NAME = /^import-([0-9a-f]{16})\.sqlite$/;
+const FILE_NAME = /^import-([0-9a-f]{16})\.sqlite$/;
 const ATTEMPTS_MAX = 5;
 
 async function createStagingFile(dataDir: string): Promise<StagingFile> {
   for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
     const id = randomBytes(8).toString("hex");
-    const file = fileOf(dataDir, id);
-    // It may hold secrets of the tenant.
+    const file = stagingFile(dataDir, id);
+    // It may contain secrets of the tenant.
     await (await open(file, "wx", 0o600)).close();
     const database = lockFile(file);
-    // A cleanup of leftovers may have removed the file in the moment before the lock.
+    // A cleanup of leftovers may have removed the file just before the lock.
     if (database && existsSync(file)) {
       return {
         id,
@@ -196,26 +195,26 @@ async function createStagingFile(dataDir: string): Promise<StagingFile> {
     }
     database?.close();
   }
-  throw new BerthError("store_failed", `no file could be made in ${dataDir}`);
+  throw new BerthError("store_failed", `no file could be created in ${dataDir}`);
 }
 
 /** True while a process works on the file. */
 function isStaging(dataDir: string, id: string): boolean {
-  const file = fileOf(dataDir, id);
+  const file = stagingFile(dataDir, id);
   return existsSync(file) && inLock(file, () => {}) === "busy";
 }
 
-/** The ids of all such files, in use or not. */
+/** The ids of all staging files, in use or not. */
 function stagingIds(dataDir: string): string[] {
-  return readdirSync(dataDir).flatMap((name) => NAME.exec(name)?.[1] ?? []);
+  return readdirSync(dataDir).flatMap((name) => FILE_NAME.exec(name)?.[1] ?? []);
 }
 
-/** Removes a file that nobody works on. */
+/** Removes a file that is not in use. */
 function removeStagingFile(dataDir: string, id: string): void {
-  const file = fileOf(dataDir, id);
+  const file = stagingFile(dataDir, id);
   if (existsSync(file) && inLock(file, () => rmSync(file, { force: true })) === "broken") rmSync(file, { force: true });
 }
 
-function fileOf(dataDir: string, id: string): string {
+function stagingFile(dataDir: string, id: string): string {
   return join(dataDir, `import-${id}.sqlite`);
 }

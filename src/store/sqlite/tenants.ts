@@ -8,30 +8,28 @@ import { findTenant, hasAnything, listHosts, listTenants, TenantChanges, type Ch
 import { attempt, attemptAll } from "./attempt.ts";
 import { sqliteDialect } from "./dialect.ts";
 import { recordChanges, type ForeignChanges } from "./foreign-changes.ts";
-import { inTransaction, openReadTransaction, removeLeft, runSteps, shortWrites } from "./steps.ts";
+import { inTransaction, openReadTransaction, removeAliasData, runSteps, shortWrites } from "./steps.ts";
 import { removeLeftovers, sqliteTenantStaging } from "./tenant-staging.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
-/**
- * The registry of tenants in a SQLite file. Its changes are logged among the changed names, under the kind `tenant`.
- */
+/** The registry of tenants in SQLite. Its changes are recorded in the history of names, under the kind `tenant`. */
 export function sqliteTenants(
   database: Database.Database,
   log: WriteAheadLog,
   foreignChanges: ForeignChanges,
   onDeleted: (name: string) => void,
-  /** Overwrites what is left in the file; false where that has to be tried again. */
+  /** Overwrites what is left in the file. Resolves with false if that has to be repeated. */
   erase: () => Promise<boolean>,
 ): Tenants {
   const changes = new TenantChanges(sqliteDialect, recordChanges);
   const listeners = new Set<(name: string) => void>();
   const read = async <T>(steps: Steps<T>): Promise<T> => runSteps(database, steps);
 
-  /** A transaction of which this process is notified. */
-  const changed = <T>(name: string, work: () => Steps<Changed<T>>, committed = (): void => {}): Promise<T> =>
-    log.keep(() => {
+  /** Runs a transaction and notifies this process of it. */
+  const runChange = <T>(name: string, work: () => Steps<Changed<T>>, onCommitted = (): void => {}): Promise<T> =>
+    log.writeDurably(() => {
       const { result, changes: ids } = inTransaction(database, work);
-      committed();
+      onCommitted();
       foreignChanges.add(ids);
       for (const listener of listeners) listener(name);
       return result;
@@ -43,26 +41,26 @@ export function sqliteTenants(
     hosts: () => read(listHosts()),
     async create(name, settings) {
       checkTenantName(name);
-      const left = newAlias();
-      const tenant = await changed(name, () => changes.create(name, settings, left));
-      await removeLeft(database, log, left);
+      const alias = newAlias();
+      const tenant = await runChange(name, () => changes.create(name, settings, alias));
+      await removeAliasData(database, log, alias);
       return tenant;
     },
-    change: (name, settings) => changed(name, () => changes.change(name, settings)),
+    change: (name, settings) => runChange(name, () => changes.change(name, settings)),
     delete: (name, by) =>
       attemptAll(async () => {
         await removeLeftovers(database, shortWrites(database, log));
-        const left = newAlias();
-        const remove = (): Steps<Changed<number>> => changes.remove(name, by, left);
-        const names = await changed(name, remove, () => onDeleted(name));
-        return { names, contents: await removeLeft(database, log, left), isErased: await erase() };
+        const alias = newAlias();
+        const remove = (): Steps<Changed<number>> => changes.remove(name, by, alias);
+        const names = await runChange(name, remove, () => onDeleted(name));
+        return { names, contents: await removeAliasData(database, log, alias), isErased: await erase() };
       }),
 
     snapshot: (name) => attemptAll(() => readTenantSnapshot(sqliteDialect, openReadTransaction(database.name), name)),
 
     async stage() {
       const publish = (name: string, work: () => Steps<Changed<void>>): Promise<void> =>
-        changed(name, work, () => onDeleted(name));
+        runChange(name, work, () => onDeleted(name));
       const staging = await attemptAll(() => sqliteTenantStaging(database, log, changes, publish));
       return {
         ...staging,
@@ -78,13 +76,13 @@ export function sqliteTenants(
     hasAnything: (name) => read(hasAnything(name)),
 
     onChange(listener) {
-      const own = (name: string): void => listener(name);
-      listeners.add(own);
+      const wrapper = (name: string): void => listener(name);
+      listeners.add(wrapper);
       const stop = foreignChanges.listen((changed) => {
         for (const { tenant, kind } of changed) if (kind === "tenant") listener(tenant);
       });
       return () => {
-        listeners.delete(own);
+        listeners.delete(wrapper);
         stop();
       };
     },

@@ -3,7 +3,7 @@ import { BerthError, type ErrorCode } from "../../lib/errors.ts";
 
 /** The messages between the serving thread (`threaded-store.ts`) and the thread of the store (`store-worker.ts`). */
 
-/** An object whose methods the other thread calls: a part of the store by name, or what a call returned by number. */
+/** An object whose methods the other thread calls: a part of the store by name, or the result of a call by number. */
 export type Target = string | number;
 
 export type ToThread =
@@ -12,7 +12,7 @@ export type ToThread =
       readonly target: Target;
       readonly method: string;
       readonly args: readonly unknown[];
-      /** The result stays on the thread, and a `HeldObject` is returned for it. */
+      /** The result stays on the thread, and a `HeldObject` is returned in its place. */
       readonly holds?: boolean;
       /** Delivers the content and names of a long change in parts. */
       readonly parts?: MessagePort;
@@ -44,7 +44,9 @@ export type FromThread =
 
 export type ThreadLogLevel = "error" | "warn" | "info";
 
-/** A call of the function that came with call `of`. The thread blocks until `answered` changes; the answer is in `port`. */
+/**
+ * A call of the function passed with call `of`. The thread blocks until `answered` changes and `port` has the answer.
+ */
 export interface CallbackCall {
   readonly of: number;
   readonly args: readonly unknown[];

@@ -6,7 +6,7 @@ import { BerthError } from "../../lib/errors.ts";
 import type { Change, DerivedEntry, SecretStore, Store, TenantSnapshot, TenantStaging } from "../store.ts";
 import { monotonicMs } from "./clock.ts";
 import { isLongChange, sendChange } from "./long-change.ts";
-import { DATABASE_FILE, isOpen, noteOpened, type OpenedDatabase } from "./open-database.ts";
+import { DATABASE_FILE, isOpen, registerOpened, type OpenedDatabase } from "./open-database.ts";
 import type { SqliteStoreOptions } from "./sqlite-store.ts";
 import {
   receivedError,
@@ -21,17 +21,17 @@ import {
 } from "./thread-messages.ts";
 
 export interface StoreThreadData extends Omit<SqliteStoreOptions, "log"> {
-  /** Where the thread writes by how many milliseconds the store's time is ahead of `monotonicMs`. */
+  /** Shared with the thread: by how many milliseconds the clock of the store is ahead of `monotonicMs`. */
   readonly aheadMs: BigInt64Array;
 }
 
 const workerFile = new URL("./store-worker.js", import.meta.url);
-/** The thread passes on soon whatever it reads. By default it would keep 30 MB for that. */
+/** The thread passes on what it reads quickly. By default, V8 would reserve 30 MB for that. */
 const resourceLimits = { maxYoungGenerationSizeMb: 8 };
 
 /**
- * The SQLite store of a serving process, on a thread of its own. Any use of the data folder can block for as long as its
- * disk does, even a read, which writes a mark into shared memory.
+ * The SQLite store of a serving process, on a thread of its own. Any access to the data folder can block for as long as
+ * its disk does, even a read, which writes a mark into shared memory.
  */
 export async function openThreadedStore(options: SqliteStoreOptions): Promise<Store & SecretStore> {
   const aheadMs = new BigInt64Array(new SharedArrayBuffer(BigInt64Array.BYTES_PER_ELEMENT));
@@ -52,7 +52,7 @@ export async function openThreadedStore(options: SqliteStoreOptions): Promise<St
       },
       async stage() {
         const staging = await hold<TenantStaging>("tenants", "stage", []);
-        return { ...staging, put: (block) => staging.put(ownBlock(block)) };
+        return { ...staging, put: (block) => staging.put(compactBlock(block)) };
       },
       onChange: (listener) => listen("tenants", "onChange", [], listener),
     },
@@ -67,11 +67,13 @@ export async function openThreadedStore(options: SqliteStoreOptions): Promise<St
     onReplaced: (listener) => listen("", "onReplaced", [], listener),
 
     change(tenant, { put = [], derived = [], ...change }) {
-      const whole = { ...change, put: put.map(ownBlock), derived: derived.map(ownResult) };
-      return isLongChange(whole) ? thread.sendChange(tenant, whole) : call("", "change", [tenant, whole]);
+      const fullChange = { ...change, put: put.map(compactBlock), derived: derived.map(compactResult) };
+      return isLongChange(fullChange)
+        ? thread.sendChange(tenant, fullChange)
+        : call("", "change", [tenant, fullChange]);
     },
 
-    putDerived: (tenant, entries) => call("", "putDerived", [tenant, entries.map(ownResult)]),
+    putDerived: (tenant, entries) => call("", "putDerived", [tenant, entries.map(compactResult)]),
     putSecret: (tenant, { isKeyHeld = () => true, ...put }) => call("", "putSecret", [tenant, put], { ask: isKeyHeld }),
     resealSecrets: (reseal, note) => call("", "resealSecrets", [note], { ask: reseal }),
 
@@ -79,7 +81,6 @@ export async function openThreadedStore(options: SqliteStoreOptions): Promise<St
   };
 }
 
-/** An object whose methods run on the thread. */
 function forwarded(thread: StoreThread, target: Target, methods: readonly string[]): object {
   return Object.fromEntries(
     methods.map((method) => [method, (...args: readonly unknown[]) => thread.call(target, method, args)]),
@@ -118,14 +119,15 @@ class StoreThread implements OpenedDatabase {
   readonly #listeners = new Map<number, Listener>();
   readonly #ended: Promise<void>;
   #lastId = 0;
-  /** The long changes of which the thread may not have everything yet. */
+  /** Long changes that are still being sent to the thread. */
   #sent: Promise<unknown> = Promise.resolve();
 
   constructor({ log, ...options }: SqliteStoreOptions, aheadMs: BigInt64Array) {
     this.name = join(options.dataDir, DATABASE_FILE);
     const workerData: StoreThreadData = { ...options, isOpenHere: isOpen(this.name), aheadMs };
-    noteOpened(this);
-    // Node would pipe its stderr to this process's, whose write errors, as on a full disk, would then end the process.
+    registerOpened(this);
+    // Node.js would pipe its stderr to this process's, whose write errors, as on a full disk, would then end the
+    // process.
     this.#worker = new Worker(workerFile, { workerData, resourceLimits, execArgv: [], stderr: true });
     this.opened = new Promise((resolve, reject) => this.#pending.set(0, { resolve, reject }));
     this.#worker.on("message", (message: FromThread) => {
@@ -140,7 +142,7 @@ class StoreThread implements OpenedDatabase {
   }
 
   async #end(): Promise<void> {
-    // Rejects with a fault of the thread, which then ends the process, as one of the serving thread would.
+    // Rejects with an uncaught error of the thread, which then ends the process, like one of the serving thread.
     await once(this.#worker, "exit");
     this.open = false;
     for (const { reject } of this.#pending.values()) reject(closed());
@@ -157,7 +159,7 @@ class StoreThread implements OpenedDatabase {
     const { ask, parts, holds } = options;
     const id = (this.#lastId += 1);
     return new Promise<T>((resolve, reject) => {
-      // A process does not end while it waits for its store.
+      // The process must not end while it waits for its store.
       if (this.#pending.size === 0) this.#worker.ref();
       this.#pending.set(id, { resolve, reject, ask });
       this.#send({ id, target, method, args, ...(holds && { holds }), ...(parts && { parts }) }, parts ? [parts] : []);
@@ -173,7 +175,7 @@ class StoreThread implements OpenedDatabase {
     };
   };
 
-  /** Calls a method whose result stays on the thread until its `close`, and returns that in its place. */
+  /** Calls a method whose result stays on the thread until its `close`. Returns a proxy for it. */
   readonly hold = async <T extends object>(
     target: Target,
     method: string,
@@ -192,14 +194,14 @@ class StoreThread implements OpenedDatabase {
     }
   }
 
-  /** As a call of `change`, for one that takes long to send. */
+  /** The same as a call of `change`, for one that takes long to send. */
   async sendChange(tenant: string, change: Change): Promise<readonly number[]> {
     const { port1, port2 } = new MessageChannel();
-    const changing = this.call<readonly number[]>("", "change", [tenant], { parts: port2 });
-    const sent = Promise.all([changing, sendChange(port1, change)]);
+    const result = this.call<readonly number[]>("", "change", [tenant], { parts: port2 });
+    const sent = Promise.all([result, sendChange(port1, change)]);
     this.#sent = Promise.allSettled([this.#sent, sent]).then(() => undefined);
     await sent;
-    return changing;
+    return result;
   }
 
   async close(): Promise<void> {
@@ -239,11 +241,11 @@ function closed(): BerthError {
   return new BerthError("store_failed", "the store is closed");
 }
 
-/** A view would be sent with all of the memory behind it. */
-function ownBlock({ cid, bytes }: Block): Block {
+/** Sending a view would copy the whole buffer behind it. */
+function compactBlock({ cid, bytes }: Block): Block {
   return { cid, bytes: bytes.byteLength === bytes.buffer.byteLength ? bytes : new Uint8Array(bytes) };
 }
 
-function ownResult(entry: DerivedEntry): DerivedEntry {
-  return { ...entry, block: ownBlock(entry.block) };
+function compactResult(entry: DerivedEntry): DerivedEntry {
+  return { ...entry, block: compactBlock(entry.block) };
 }

@@ -1,28 +1,27 @@
 import Database from "#better-sqlite3";
 import { matches } from "../../lib/cid.ts";
-import { versionOf, versionProblem } from "./upgrade.ts";
+import { readVersion, versionProblem } from "./upgrade.ts";
 
-/** The most problems that are listed. */
 const PROBLEMS_MAX = 20;
 
-/** The facts of a Berth database that was read completely. */
-export interface Verified {
+/** The result of reading a whole database. */
+export interface VerifiedDatabase {
   readonly version: number;
-  /** Contents, each with bytes that match its CID. */
+  /** The number of contents, whose bytes all match their CIDs. */
   readonly contents: number;
   readonly bytes: number;
   readonly problems: readonly string[];
 }
 
 /**
- * Reads a whole database file and reports everything that is wrong with it: if SQLite finds it whole, if every
- * reference leads somewhere, and if all content matches its CID. Does not throw for problems of the file.
+ * Reads a whole database file and reports everything that is wrong with it: its structure according to SQLite, missing
+ * references, and contents that do not match their CIDs. Does not throw for problems of the file.
  */
-export function verifyDatabase(file: string): Verified {
+export function verifyDatabase(file: string): VerifiedDatabase {
   let database: Database.Database | undefined;
   try {
     database = new Database(file, { readonly: true, fileMustExist: true });
-    return look(database);
+    return inspect(database);
   } catch (error) {
     return { version: 0, contents: 0, bytes: 0, problems: [`it is not a database: ${(error as Error).message}`] };
   } finally {
@@ -30,14 +29,14 @@ export function verifyDatabase(file: string): Verified {
   }
 }
 
-function look(database: Database.Database): Verified {
-  const version = versionOf(database);
+function inspect(database: Database.Database): VerifiedDatabase {
+  const version = readVersion(database);
   const problems = versionProblems(version);
   const integrity = database.pragma(`integrity_check(${PROBLEMS_MAX})`) as { integrity_check: string }[];
-  // The name of the database comes first, on a line of its own.
+  // The first line is the name of the database.
   const lines = integrity.map((row) => row.integrity_check.split("\n").at(-1)!);
   problems.push(...lines.filter((line) => line !== "ok"));
-  if (problems.length === 0) problems.push(...strangeParts(database));
+  if (problems.length === 0) problems.push(...findForeignObjects(database));
   // An inconsistent database is not read any further.
   if (problems.length > 0) return { version, contents: 0, bytes: 0, problems };
 
@@ -46,26 +45,26 @@ function look(database: Database.Database): Verified {
     problems.push(`row ${rowid ?? "?"} of the table ${table} refers to a missing row`);
   }
   let [contents, bytes] = [0, 0];
-  const all = database.prepare<[], { cid: string; bytes: Buffer }>("SELECT cid, bytes FROM content");
-  for (const content of all.iterate()) {
+  const selectContents = database.prepare<[], { cid: string; bytes: Buffer }>("SELECT cid, bytes FROM content");
+  for (const content of selectContents.iterate()) {
     contents += 1;
     bytes += content.bytes.length;
-    const isRight = matches(content.cid, content.bytes);
-    if (!isRight && problems.length < PROBLEMS_MAX) problems.push(`the bytes of ${content.cid} do not match it`);
+    const isMatch = matches(content.cid, content.bytes);
+    if (!isMatch && problems.length < PROBLEMS_MAX) problems.push(`the bytes of ${content.cid} do not match it`);
   }
   return { version, contents, bytes, problems };
 }
 
-/** Berth makes neither triggers nor views; foreign ones would go on acting, in each later backup, too. */
-function strangeParts(database: Database.Database): string[] {
-  const found = database.prepare<[], { type: string; name: string }>(
+/** Berth creates neither triggers nor views. Foreign ones would remain active, even in later backups. */
+function findForeignObjects(database: Database.Database): string[] {
+  const objects = database.prepare<[], { type: string; name: string }>(
     "SELECT type, name FROM sqlite_schema WHERE type IN ('trigger', 'view') LIMIT 20",
   );
-  return found.all().map(({ type, name }) => `it has the ${type} "${name}", which Berth did not make`);
+  return objects.all().map(({ type, name }) => `it contains the ${type} "${name}", which Berth did not create`);
 }
 
 function versionProblems(version: number): string[] {
-  if (version === 0) return ["it is not a database of Berth"];
+  if (version === 0) return ["it is not a Berth database"];
   const problem = versionProblem(version);
   return problem === undefined ? [] : [`it ${problem}; use a backup of this version`];
 }

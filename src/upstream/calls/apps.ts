@@ -8,32 +8,31 @@ import { isOfOneMethod } from "../messages/upstream-error.ts";
 import type { UpstreamConnection } from "./connection.ts";
 
 export const appBounds = fixed({
-  /** Apps that the tools of one upstream name, and the bytes of one; others are not passed on. */
+  /** Apps that the tools of one upstream name, and the bytes of each; others are not passed on. */
   upstreamApps: 64,
   upstreamAppBytes: 2 * 1024 * 1024,
 });
 
 interface ObservedApps {
-  /** By URI. One that cannot be read, or is too large, is left out. */
+  /** By URI. Apps that cannot be read, or are too large, are omitted. */
   readonly apps: readonly AppContract[];
   readonly problems: readonly Problem[];
 }
 
-/** Reads the apps that tools name, a few at a time; rejects if the server is gone. */
 export async function observeApps(
   connection: UpstreamConnection,
   tools: readonly ToolContract[],
 ): Promise<ObservedApps> {
   const { upstreamApps, upstreamAppBytes } = appBounds;
-  const named = [...new Set(tools.flatMap((tool) => appUriOf(tool) ?? []))].sort();
-  const waiting = named.slice(0, upstreamApps);
+  const uris = [...new Set(tools.flatMap((tool) => appUriOf(tool) ?? []))].sort();
+  const waiting = uris.slice(0, upstreamApps);
   const problems: Problem[] = [];
-  const leaveOut = (uri: string, reason: string): void => {
+  const omit = (uri: string, reason: string): void => {
     const message = `The app ${cutText(uri, URI_UNITS_MAX)} is not passed on: ${reason}`;
     problems.push({ code: "app-left-out", message, severity: "warning" });
   };
-  if (named.length > upstreamApps) {
-    leaveOut(named[upstreamApps]!, `the tools name ${named.length} apps, and at most ${upstreamApps} are read`);
+  if (uris.length > upstreamApps) {
+    omit(uris[upstreamApps]!, `the tools name ${uris.length} apps, and at most ${upstreamApps} are read`);
   }
   const apps: AppContract[] = [];
   const readWaiting = async (): Promise<void> => {
@@ -41,18 +40,18 @@ export async function observeApps(
       try {
         const { contents } = await connection.readResource(uri);
         const cid = digestOfApp(contents, upstreamAppBytes);
-        if (cid === undefined) leaveOut(uri, `it has no contents, or more than ${upstreamAppBytes} bytes`);
+        if (cid === undefined) omit(uri, `it has no contents, or more than ${upstreamAppBytes} bytes`);
         else apps.push({ uri, cid });
       } catch (error) {
         if (!isOfOneMethod(error)) throw error;
-        leaveOut(uri, cutText(error.message, MESSAGE_UNITS_MAX));
+        omit(uri, cutText(error.message, MESSAGE_UNITS_MAX));
       }
     }
   };
-  await Promise.all(Array.from({ length: AT_ONCE }, readWaiting));
+  await Promise.all(Array.from({ length: CONCURRENT_READS }, readWaiting));
   return { apps: apps.sort((one, other) => (one.uri < other.uri ? -1 : 1)), problems };
 }
 
-const AT_ONCE = 4;
+const CONCURRENT_READS = 4;
 const URI_UNITS_MAX = 200;
 const MESSAGE_UNITS_MAX = 500;

@@ -7,7 +7,7 @@ import type { Launch, ProgramLaunch } from "../launch/launch.ts";
 import { UpstreamError } from "../messages/upstream-error.ts";
 import type { ConnectOptions, Peer } from "../transport/channel.ts";
 import { aborted, type Child, startChild } from "../transport/child.ts";
-import { discover, envelopeOf, handshakeBounds, initialize } from "../transport/handshake.ts";
+import { discover, requestMeta, handshakeBounds, initialize } from "../transport/handshake.ts";
 import { OpenQuestions, Questions } from "../transport/questions.ts";
 import { openRemote } from "../transport/remote.ts";
 import { RpcChannel, type Opened } from "../transport/rpc-channel.ts";
@@ -29,8 +29,8 @@ export async function connectUpstream(launch: Launch, options: ConnectOptions): 
 }
 
 /**
- * Starts a program, unless it is already started, and completes the handshake in the era that it understands, within
- * the limit `upstreamStartMs`. If that fails, nothing of it is left.
+ * Starts a program, unless it is already started, and completes the handshake in the era that it supports, within the
+ * limit `upstreamStartMs`. On failure, nothing is left running.
  */
 async function openProgram(launch: ProgramLaunch, options: ConnectOptions, questions: Questions): Promise<Opened> {
   const { limits, start, makeFolder, long, rooms } = options;
@@ -42,19 +42,18 @@ async function openProgram(launch: ProgramLaunch, options: ConnectOptions, quest
   try {
     child = await (options.started ?? startOne());
     let channel = channelTo(child, options, questions);
-    let peer = await greet(channel, child, launch.era, options, signal);
+    let peer = await handshake(channel, child, launch.era, options, signal);
     if (!peer && !launch.era && !signal.aborted && !(await isLauncherFailure(child))) {
-      // Some servers end at anything that comes before `initialize`: they get a second start, with the legacy
-      // handshake.
+      // Some servers exit on anything that precedes `initialize`: they get a second start, with the legacy handshake.
       child = await startOne();
       channel = channelTo(child, options, questions);
-      peer = await greetLegacy(channel, child, options, signal);
+      peer = await legacyHandshake(channel, child, options, signal);
     }
-    if (!peer) throw await whyNot(launch, child, timeout, options);
-    await channel.agree(peer, envelopeOf(options));
+    if (!peer) throw await startError(launch, child, timeout, options);
+    await channel.completeHandshake(peer, requestMeta(options));
     return { channel, peer };
   } catch (error) {
-    const why = error instanceof BerthError ? error : await whyNot(launch, child, timeout, options, error as Error);
+    const why = error instanceof BerthError ? error : await startError(launch, child, timeout, options, error as Error);
     await child?.end();
     throw why;
   }
@@ -65,63 +64,62 @@ function channelTo(child: Child, options: ConnectOptions, questions: Questions):
 }
 
 /** Undefined if the server is gone or the time is over. */
-async function greet(
+async function handshake(
   channel: RpcChannel,
   child: Child,
   era: Launch["era"],
   options: ConnectOptions,
   signal: AbortSignal,
 ): Promise<Peer | undefined> {
-  if (era === "legacy") return greetLegacy(channel, child, options, signal);
-  const answer = discover(channel, options, HELLO).catch(gone);
+  if (era === "legacy") return legacyHandshake(channel, child, options, signal);
+  const answer = discover(channel, options, HANDSHAKE).catch(gone);
   const silence = new AbortController();
   const probe = after(handshakeBounds.upstreamProbeMs, "silent" as const, { signal: silence.signal }).catch(gone);
   const silent = era ? answer : probe;
-  const hello: Peer | "silent" | "gone" | undefined = await Promise.race([
+  const result: Peer | "silent" | "gone" | undefined = await Promise.race([
     answer,
     silent,
     aborted(signal, "gone" as const),
   ]);
   silence.abort();
-  if (hello === "gone") return undefined;
-  if (hello === undefined && era) throw new Error("it does not know the era that its launcher URI gives (era=modern)");
-  if (hello === undefined) return greetLegacy(channel, child, options, signal);
-  if (hello !== "silent") return hello;
+  if (result === "gone") return undefined;
+  if (result === undefined && era) throw new Error("it does not support the era in its launcher URI (era=modern)");
+  if (result === undefined) return legacyHandshake(channel, child, options, signal);
+  if (result !== "silent") return result;
 
-  // Silence may be a long installation, or a legacy server that answers nothing before `initialize`. It gets both
-  // requests now; the modern one was sent first, so that a server that knows both eras answers it first.
-  const legacy = greetLegacy(channel, child, options, signal);
+  // Silence may mean a long installation, or a legacy server that answers nothing before `initialize`. It gets both
+  // requests now; a server of both eras answers the modern one first, since it was sent first.
+  const legacy = legacyHandshake(channel, child, options, signal);
   legacy.catch(gone);
   const modern = answer.then((peer) => (typeof peer === "object" ? peer : legacy));
   return Promise.race([legacy, modern]);
 }
 
-/** Undefined if the server ends before it answers, or the time is over. */
-async function greetLegacy(
+async function legacyHandshake(
   channel: RpcChannel,
   child: Child,
   options: ConnectOptions,
   signal: AbortSignal,
 ): Promise<Peer | undefined> {
   try {
-    const peer = await Promise.race([initialize(channel, options, HELLO), aborted(signal, "gone" as const)]);
+    const peer = await Promise.race([initialize(channel, options, HANDSHAKE), aborted(signal, "gone" as const)]);
     return peer === "gone" ? undefined : peer;
   } catch (error) {
-    if (signal.aborted || (await within(END_IS_TOLD_MS, child.ended))) return undefined;
+    if (signal.aborted || (await within(EXIT_REPORT_MS, child.ended))) return undefined;
     throw error;
   }
 }
 
 /** The delay between a closing pipe and the report that the process has ended. */
-const END_IS_TOLD_MS = 300;
+const EXIT_REPORT_MS = 300;
 
-/** npm says so if the package does not exist or cannot be reached: another start would fail the same way. */
+/** npm reports this if the package does not exist or cannot be reached: another start would fail as well. */
 async function isLauncherFailure(child: Child): Promise<boolean> {
   const { stderr } = await child.ended;
   return /^npm (?:error|ERR!)/m.test(stderr);
 }
 
-async function whyNot(
+async function startError(
   { name }: ProgramLaunch,
   child: Child | undefined,
   timeout: AbortSignal,
@@ -135,7 +133,7 @@ async function whyNot(
   if (timeout.aborted) {
     return new UpstreamError(
       "upstream_timeout",
-      `${name} did not say hello within ${seconds} s (${limitVariable("upstreamStartMs")})${garbage}`,
+      `${name} did not complete the handshake within ${seconds} s (${limitVariable("upstreamStartMs")})${garbage}`,
       { stderr },
     );
   }
@@ -143,19 +141,19 @@ async function whyNot(
     return new UpstreamError("upstream_not_started", `${name}: ${cause?.message}${garbage}`, { stderr, cause });
   }
   const end = await child.ended;
-  const [, folder] = CUT_OFF.exec(end.stderr) ?? [];
-  const remedy =
+  const [, folder] = INTERRUPTED_INSTALL.exec(end.stderr) ?? [];
+  const hint =
     folder === undefined
       ? ""
       : `: an earlier installation was interrupted, and npm does not repair it; remove the folder _npx/${folder} from npm's cache (see "npm config get cache"), and start it again`;
-  return new UpstreamError("upstream_not_started", `${name} ${end.reason}${remedy}${garbage}`, { stderr: end.stderr });
+  return new UpstreamError("upstream_not_started", `${name} ${end.reason}${hint}${garbage}`, { stderr: end.stderr });
 }
 
-/** npm's message when npx left a folder that has packages and no list of them. */
-const CUT_OFF = /^npm (?:error|ERR!) path .*[\\/]_npx[\\/]([0-9a-f]{16})[\\/]package\.json$/m;
+/** npm's message about a folder that an interrupted npx left with packages but without a list of them. */
+const INTERRUPTED_INSTALL = /^npm (?:error|ERR!) path .*[\\/]_npx[\\/]([0-9a-f]{16})[\\/]package\.json$/m;
 
 function gone(): "gone" {
   return "gone";
 }
 
-const HELLO = "the handshake";
+const HANDSHAKE = "the handshake";

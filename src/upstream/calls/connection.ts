@@ -42,18 +42,18 @@ import type { RpcChannel } from "../transport/rpc-channel.ts";
 import { CreatedTask, FollowedTask, isTask, readCreatedTask, type TaskEnd, type TaskPeer } from "./tasks.ts";
 
 /**
- * One open connection to an upstream over any transport. Any number of requests may be under way at once. Every method
- * rejects with an `UpstreamError` or with `cancelled`.
+ * One open connection to an upstream over any transport. Any number of requests may be in progress at once. Every
+ * method rejects with an `UpstreamError` or with `cancelled`.
  */
 export class UpstreamConnection implements Peer {
   readonly era: Peer["era"];
-  /** No other connection has it. */
+  /** Unique among all connections. */
   readonly id = randomUUID();
   readonly #channel: RpcChannel;
   readonly #peer: Peer;
   readonly #questions: Questions;
   readonly #options: Pick<ConnectOptions, "limits" | "long" | "capabilities">;
-  /** How a legacy server's tools take calls as tasks, as it last listed them. */
+  /** How a legacy server's tools accept calls as tasks, as it last listed them. */
   #taskSupport: ReadonlyMap<string, "optional" | "required"> = new Map();
 
   constructor(channel: RpcChannel, peer: Peer, questions: Questions, options: ConnectOptions) {
@@ -95,7 +95,7 @@ export class UpstreamConnection implements Peer {
   async listTools(options?: RequestOptions): Promise<UpstreamListed<ListedTool>> {
     const listed = await this.#list("tools", "tools/list", "tools", "The tool", "name", fixTool, options);
     this.#channel.transport.noteTools?.(listed.items);
-    if (this.#takesLegacyTasks) this.#taskSupport = taskSupportOf(listed.items);
+    if (this.#supportsLegacyTasks) this.#taskSupport = readTaskSupport(listed.items);
     return listed;
   }
 
@@ -112,14 +112,14 @@ export class UpstreamConnection implements Peer {
     return this.#list("prompts", "prompts/list", "prompts", "The prompt", "name", fixPrompt, options);
   }
 
-  /** Empty for a server without the extension of skills. */
+  /** Empty for a server without the skills extension. */
   async listSkills(options?: RequestOptions): Promise<UpstreamListed<SkillContract>> {
     if (relayedExtensions(this.capabilities)?.[EXTENSION_SKILLS] === undefined)
       return { items: [], problems: [], bytes: 0 };
     return this.#list("resources", "skills/list", "skills", "The skill", "uri", fixSkill, options);
   }
 
-  /** Calls a tool; where that becomes a task of the server, follows it to its end. */
+  /** Calls a tool; if the call becomes a task of the server, follows it to its end. */
   async callTool(name: string, args: JsonObject | JsonText, options: UpstreamCallOptions = {}): Promise<ToolResult> {
     const result = await this.beginTool(name, args, options);
     if (!(result instanceof CreatedTask)) return result;
@@ -129,78 +129,78 @@ export class UpstreamConnection implements Peer {
     return end.result;
   }
 
-  /** The same, but returns the task that the call has become. */
+  /** Like `callTool`, but returns the task that the call has become. */
   async beginTool(
     name: string,
     args: JsonObject | JsonText,
     options: UpstreamCallOptions = {},
   ): Promise<ToolResult | CreatedTask> {
     const what = `calling ${name}`;
-    let told = options;
+    let sent = options;
     let takesTasks = options.tasks?.onTask !== undefined;
     const task = this.#legacyTask(name, takesTasks);
     const params: RequestParams = task ? { name, arguments: args, task } : { name, arguments: args };
-    if (takesTasks) told = this.#tellingOfTasks(options);
+    if (takesTasks) sent = this.#declaringTasks(options);
     let result: AnyResult;
     try {
-      result = await this.#rounds("tools/call", params, what, told);
+      result = await this.#rounds("tools/call", params, what, sent);
     } catch (error) {
       if (this.#channel.transport.needsTools?.(error, name)) await this.listTools(options);
-      else if (takesTasks || options.tasks?.isRefused === true || !isForTasksAlone(error)) throw error;
-      else [takesTasks, told] = [true, this.#tellingOfTasks(options)];
-      result = await this.#rounds("tools/call", params, what, told);
+      else if (takesTasks || options.tasks?.isRefused === true || !requiresTask(error)) throw error;
+      else [takesTasks, sent] = [true, this.#declaringTasks(options)];
+      result = await this.#rounds("tools/call", params, what, sent);
     }
     if (result instanceof LongAnswer) return this.#options.long!.toolResult(what, result);
     if (!isTask(result, this.era)) return readToolResult(what, shortResult(what, result));
     if (this.era === "modern" ? !takesTasks : !task) {
-      throw broken(what, "it answered with a task, and was told that there are none");
+      throw broken(what, "it answered with a task, although the client declared no support for tasks");
     }
     const program = this.transport === "stdio" ? this.id : undefined;
     return new CreatedTask(readCreatedTask(what, result, { era: this.era, program }));
   }
 
   follow(task: FollowedTask, options: UpstreamCallOptions): Promise<TaskEnd> {
-    return task.over(this.#taskPeer(options), options);
+    return task.follow(this.#taskPeer(options), options);
   }
 
-  /** Tells the server that nobody waits for a task any more. */
+  /** Tells the server that the task is no longer needed. */
   cancelTask(task: FollowedTask, options: UpstreamCallOptions): Promise<void> {
     return task.cancel(this.#taskPeer(options));
   }
 
   #taskPeer(options: UpstreamCallOptions): TaskPeer {
-    const told = this.#tellingOfTasks(options);
+    const declaring = this.#declaringTasks(options);
     return {
       era: this.era,
       questions: this.#questions,
       long: this.#options.long,
-      send: (method, params, what, own) =>
-        this.#channel.send(method, params, what, { ...own, ...(told.meta && { meta: told.meta }) }),
+      send: (method, params, what, more) =>
+        this.#channel.send(method, params, what, { ...more, ...(declaring.meta && { meta: declaring.meta }) }),
     };
   }
 
-  /** True for a server of 2025-11-25 that takes calls of tools as tasks. */
-  get #takesLegacyTasks(): boolean {
+  /** True for a server of 2025-11-25 that accepts tool calls as tasks. */
+  get #supportsLegacyTasks(): boolean {
     if (this.era !== "legacy") return false;
     const { requests } = (this.capabilities["tasks"] ?? {}) as { requests?: { tools?: { call?: unknown } } };
     return isObject(requests?.tools?.call);
   }
 
-  /** The parameter by which a client makes its call a task at a server of 2025-11-25. */
+  /** The parameter with which a client makes its call a task at a server of 2025-11-25. */
   #legacyTask(name: string, takesTasks: boolean): JsonObject | undefined {
     const support = this.#taskSupport.get(name);
     if (support === undefined || (support === "optional" && !takesTasks)) return undefined;
     return { ttl: this.#options.limits.taskTtlMs };
   }
 
-  /** The options for a request that says that its sender knows tasks. */
-  #tellingOfTasks<Options extends RequestOptions>(options: Options): Options {
+  /** The options for a request that declares support for tasks. */
+  #declaringTasks<Options extends RequestOptions>(options: Options): Options {
     if (this.era !== "modern") return options;
-    const stated = options.meta?.[CLIENT_CAPABILITIES];
-    const capabilities = isObject(stated) ? stated : (this.#options.capabilities ?? {});
+    const declared = options.meta?.[CLIENT_CAPABILITIES];
+    const capabilities = isObject(declared) ? declared : (this.#options.capabilities ?? {});
     const { extensions } = capabilities;
-    const known = { ...(isObject(extensions) && extensions), [EXTENSION_TASKS]: {} };
-    return { ...options, meta: { ...options.meta, [CLIENT_CAPABILITIES]: { ...capabilities, extensions: known } } };
+    const withTasks = { ...(isObject(extensions) && extensions), [EXTENSION_TASKS]: {} };
+    return { ...options, meta: { ...options.meta, [CLIENT_CAPABILITIES]: { ...capabilities, extensions: withTasks } } };
   }
 
   async readResource(uri: string, options: UpstreamCallOptions = {}): Promise<ResourceResult> {
@@ -238,19 +238,18 @@ export class UpstreamConnection implements Peer {
     return this.#channel.listen(filter, timeoutMs);
   }
 
-  /** Counts the messages from the server so far. */
-  get heard(): number {
-    return this.#channel.heard;
+  get received(): number {
+    return this.#channel.received;
   }
 
-  /** Pings the server; true if it sends anything within `ms`, even that it knows no ping. */
-  async isThere(ms: number): Promise<boolean> {
-    const before = this.heard;
+  /** Pings the server; true if it sends anything within `ms`, even an error. */
+  async isResponsive(ms: number): Promise<boolean> {
+    const before = this.received;
     // The newest revision has no ping.
     const method = this.era === "modern" ? "server/discover" : "ping";
     const pinged = this.#channel.send(method, {}, method, { timeoutMs: ms });
     await pinged.catch(() => undefined);
-    return this.heard > before;
+    return this.received > before;
   }
 
   /**
@@ -278,7 +277,7 @@ export class UpstreamConnection implements Peer {
     return { items, problems: [...problems, ...problemsOf(method, what, read)], bytes, ...(failure && { failure }) };
   }
 
-  /** Repeats the request for as long as the server asks for more input. */
+  /** Repeats the request as long as the server asks for more input. */
   async #rounds(method: string, params: RequestParams, what: string, options: UpstreamCallOptions): Promise<AnyResult> {
     const { ask, round } = options;
     const channel = this.#channel;
@@ -304,8 +303,8 @@ export class UpstreamConnection implements Peer {
 /** 2026-07-28 `basic`: each request states the client's capabilities. */
 export const CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities";
 
-/** True when a modern server did nothing, since this call has to be a task. */
-function isForTasksAlone(error: unknown): boolean {
+/** True when a modern server rejected a call, without side effects, because it must be a task. */
+function requiresTask(error: unknown): boolean {
   if (!(error instanceof BerthError) || error.data?.["rpc"] !== MISSING_CAPABILITY) return false;
   const { requiredCapabilities } = (error.data["data"] ?? {}) as { requiredCapabilities?: unknown };
   if (!isObject(requiredCapabilities) || Object.keys(requiredCapabilities).length !== 1) return false;
@@ -315,11 +314,11 @@ function isForTasksAlone(error: unknown): boolean {
 
 const MISSING_CAPABILITY = -32021;
 
-function taskSupportOf(tools: readonly ListedTool[]): Map<string, "optional" | "required"> {
-  const found = new Map<string, "optional" | "required">();
+function readTaskSupport(tools: readonly ListedTool[]): Map<string, "optional" | "required"> {
+  const modes = new Map<string, "optional" | "required">();
   for (const { name, execution } of tools) {
     const support = isObject(execution) ? execution["taskSupport"] : undefined;
-    if (support === "optional" || support === "required") found.set(name, support);
+    if (support === "optional" || support === "required") modes.set(name, support);
   }
-  return found;
+  return modes;
 }

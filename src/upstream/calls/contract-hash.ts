@@ -3,34 +3,34 @@ import { jsonBlock, jsonBlockInTurns, type Cid } from "../../lib/cid.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
 import { isObject, type JsonSchema } from "../../lib/json.ts";
 
-/** The tools and parameters that a caller knows: the rest does not affect it. */
+/** The tools and parameters that a caller uses: others do not affect it. */
 export type Known = ReadonlyMap<string, ReadonlySet<string>>;
 
 /**
- * The hash of the facts that callers of a server rely on (J5): the names of its tools, their required parameters, and
- * the types of the parameters. It covers neither descriptions nor a requirement that a default satisfies. With `known`,
- * it leaves out later tools and optional parameters, too, so that it stays the same for as long as nothing is removed,
- * newly required or given another type.
+ * The hash of what callers of a server rely on (J5): the names of its tools, their required parameters, and the types
+ * of parameters. It covers neither descriptions nor a requirement that a default satisfies. With `known`, it also
+ * ignores later tools and optional parameters, so that it stays the same as long as nothing is removed, newly required
+ * or given another type.
  */
 export function contractHash(contract: Pick<Contract, "tools">, known?: Known): Cid {
-  return jsonBlock([...signaturesOf(contract, known)].sort(byName)).cid;
+  return jsonBlock([...toolSignatures(contract, known)].sort(byName)).cid;
 }
 
-/** The same for the serving thread: other calls get their turn meanwhile. */
+/** The same for the serving thread: yields to other calls. */
 export async function contractHashInTurns(contract: Pick<Contract, "tools">, known?: Known): Promise<Cid> {
-  const turn = turnTaker();
+  const maybeYield = turnTaker();
   const signatures: Signature[] = [];
-  for (const signature of signaturesOf(contract, known)) {
+  for (const signature of toolSignatures(contract, known)) {
     signatures.push(signature);
-    await turn();
+    await maybeYield();
   }
   return (await jsonBlockInTurns(signatures.sort(byName))).cid;
 }
 
-function* signaturesOf({ tools }: Pick<Contract, "tools">, known: Known | undefined): Generator<Signature> {
+function* toolSignatures({ tools }: Pick<Contract, "tools">, known: Known | undefined): Generator<Signature> {
   const types = new Types();
   for (const { name, inputSchema } of tools) {
-    if (known === undefined || known.has(name)) yield signatureOf(name, inputSchema, known?.get(name), types);
+    if (known === undefined || known.has(name)) yield toolSignature(name, inputSchema, known?.get(name), types);
   }
 }
 
@@ -38,9 +38,8 @@ function byName(left: Signature, right: Signature): number {
   return left.name < right.name ? -1 : 1;
 }
 
-/** All tools and parameters of a contract today. */
 export function knownOf({ tools }: Pick<Contract, "tools">): Known {
-  return new Map(tools.map(({ name, inputSchema }) => [name, new Set(Object.keys(propertiesOf(inputSchema)))]));
+  return new Map(tools.map(({ name, inputSchema }) => [name, new Set(Object.keys(schemaProperties(inputSchema)))]));
 }
 
 interface Signature {
@@ -49,27 +48,27 @@ interface Signature {
   readonly types: Readonly<Record<string, readonly string[]>>;
 }
 
-function signatureOf(
+function toolSignature(
   name: string,
   schema: JsonSchema,
   known: ReadonlySet<string> | undefined,
   types: Types,
 ): Signature {
-  const properties = propertiesOf(schema);
-  const required = requiredOf(schema).filter((parameter) => !hasDefault(properties[parameter]));
+  const properties = schemaProperties(schema);
+  const required = requiredNames(schema).filter((parameter) => !hasDefault(properties[parameter]));
   const needed = new Set(required);
-  const counted = Object.keys(properties).filter(
+  const relevant = Object.keys(properties).filter(
     (parameter) => known === undefined || known.has(parameter) || needed.has(parameter),
   );
-  const told = counted.map((parameter) => [parameter, types.of(properties[parameter], schema)]);
-  return { name, required: required.sort(), types: Object.fromEntries(told) };
+  const typed = relevant.map((parameter) => [parameter, types.of(properties[parameter], schema)]);
+  return { name, required: required.sort(), types: Object.fromEntries(typed) };
 }
 
-function propertiesOf(schema: JsonSchema): Record<string, unknown> {
+function schemaProperties(schema: JsonSchema): Record<string, unknown> {
   return isObject(schema["properties"]) ? schema["properties"] : {};
 }
 
-function requiredOf({ required }: JsonSchema): string[] {
+function requiredNames({ required }: JsonSchema): string[] {
   return Array.isArray(required) ? required.filter((name) => typeof name === "string") : [];
 }
 
@@ -79,63 +78,63 @@ function hasDefault(schema: unknown): boolean {
 
 const REFERENCES_MAX = 32;
 /**
- * Steps for all types of one contract: those of parameters, their choices and references. A contract of the longest
- * allowed size needs fewer, unless it refers to the same schema again and again: further types count as any.
+ * Steps for all types of one contract: parameters, their choices and references. A contract of the maximum size needs
+ * fewer, unless it references the same schema again and again: then further types count as `any`.
  */
 const STEPS_MAX = 50_000;
 
-/** The types of parameters. Each schema is examined once, however many others refer to it. */
+/** The types of parameters. Each schema is examined once, however many others reference it. */
 class Types {
   #stepsLeft = STEPS_MAX;
-  readonly #own = new Map<unknown, Own>();
+  readonly #cache = new Map<unknown, DeclaredTypes>();
 
   /** The JSON types that a value may have, sorted; `any` if the schema does not say. */
   of(schema: unknown, root: JsonSchema): readonly string[] {
     const types = new Set<string>();
-    // Each schema once on each level, however many paths lead to it.
+    // Visits each schema once per level, however many paths lead to it.
     let level = new Set([schema]);
     for (let depth = 0; level.size > 0; depth++) {
       const next = new Set<unknown>();
       for (const each of level) {
-        const own = depth > REFERENCES_MAX ? ANY : this.#ownOf(each, root);
-        this.#stepsLeft -= 1 + own.types.length + own.next.length;
+        const declared = depth > REFERENCES_MAX ? ANY : this.#examine(each, root);
+        this.#stepsLeft -= 1 + declared.types.length + declared.next.length;
         if (this.#stepsLeft < 0) {
           types.add("any");
           continue;
         }
-        for (const type of own.types) types.add(type);
-        for (const choice of own.next) next.add(choice);
+        for (const type of declared.types) types.add(type);
+        for (const choice of declared.next) next.add(choice);
       }
       level = next;
     }
     return [...types].sort();
   }
 
-  #ownOf(schema: unknown, root: JsonSchema): Own {
+  #examine(schema: unknown, root: JsonSchema): DeclaredTypes {
     if (!isObject(schema)) return ANY;
-    const known = this.#own.get(schema);
-    if (known) return known;
-    const own = ownOf(schema, root);
-    this.#own.set(schema, own);
-    return own;
+    const cached = this.#cache.get(schema);
+    if (cached) return cached;
+    const declared = declaredTypes(schema, root);
+    this.#cache.set(schema, declared);
+    return declared;
   }
 }
 
-/** The types that a schema states itself, and the schemas that state the others. */
-interface Own {
+/** The types that a schema declares itself, and the schemas that declare more. */
+interface DeclaredTypes {
   readonly types: readonly string[];
   readonly next: readonly unknown[];
 }
 
-const ANY: Own = { types: ["any"], next: [] };
+const ANY: DeclaredTypes = { types: ["any"], next: [] };
 
-function ownOf(schema: Record<string, unknown>, root: JsonSchema): Own {
+function declaredTypes(schema: Record<string, unknown>, root: JsonSchema): DeclaredTypes {
   const { type, $ref: reference } = schema;
   if (typeof type === "string") return { types: [type], next: [] };
   if (Array.isArray(type)) return { types: distinct(type.filter((each) => typeof each === "string")), next: [] };
-  if (typeof reference === "string") return { types: [], next: [resolved(reference, root)] };
-  if ("const" in schema) return { types: [typeOf(schema["const"])], next: [] };
-  if (Array.isArray(schema["enum"])) return { types: distinct(schema["enum"].map(typeOf)), next: [] };
+  if (typeof reference === "string") return { types: [], next: [resolvePointer(reference, root)] };
+  if ("const" in schema) return { types: [jsonType(schema["const"])], next: [] };
+  if (Array.isArray(schema["enum"])) return { types: distinct(schema["enum"].map(jsonType)), next: [] };
   const choices = schema["anyOf"] ?? schema["oneOf"];
   return Array.isArray(choices) ? { types: [], next: choices } : ANY;
 }
@@ -144,8 +143,7 @@ function distinct(types: readonly string[]): string[] {
   return [...new Set(types)];
 }
 
-/** The target of a JSON pointer within the same schema. */
-function resolved(reference: string, root: JsonSchema): unknown {
+function resolvePointer(reference: string, root: JsonSchema): unknown {
   if (!reference.startsWith("#/")) return undefined;
   let at: unknown = root;
   for (const part of reference.slice(2).split("/")) {
@@ -155,7 +153,7 @@ function resolved(reference: string, root: JsonSchema): unknown {
   return at;
 }
 
-function typeOf(value: unknown): string {
+function jsonType(value: unknown): string {
   if (value === null) return "null";
   if (Array.isArray(value)) return "array";
   return typeof value === "object" ? "object" : typeof value;

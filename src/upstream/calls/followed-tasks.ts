@@ -7,63 +7,62 @@ import { broken, type ToolResult } from "../messages/results.ts";
 import { UpstreamError } from "../messages/upstream-error.ts";
 import type { UpstreamConnection } from "./connection.ts";
 import type { AcquiredConnection, Supervisor } from "./supervisor.ts";
-import { FollowedTask, isLost, mayGoOn, relatedTask, withoutRelatedTask } from "./tasks.ts";
+import { FollowedTask, isLost, mayContinue, relatedTask, withoutRelatedTask } from "./tasks.ts";
 
-/** The options of whoever follows a task, for a connection. */
 type OptionsFor = (connection: UpstreamConnection) => UpstreamCallOptions;
 
-/** How long an upstream may give no answer about a task of its own before the task counts as lost. */
+/** How long an upstream may fail to answer about a task of its own before the task counts as lost. */
 const bounds = fixed({ upstreamTaskAwayMs: 600_000 });
 
 /**
- * The tasks of one upstream that are followed here. One of an upstream at an address goes on while there is no connection;
- * one of a program ends with it.
+ * The tasks of one upstream that are followed here. A task of a remote upstream continues without a connection; a task
+ * of a program ends with the program.
  */
 export class FollowedTasks {
   readonly #supervisor: Pick<Supervisor, "acquire" | "peek">;
-  readonly #tellable: (error: unknown) => unknown;
+  readonly #toCallerError: (error: unknown) => unknown;
   readonly #followed = new Map<string, { readonly task: FollowedTask; readonly ask: Ask | undefined }>();
 
-  /** `tellable` makes an error fit for callers. */
-  constructor(supervisor: Pick<Supervisor, "acquire" | "peek">, tellable: (error: unknown) => unknown) {
+  /** `toCallerError` prepares an error for callers. */
+  constructor(supervisor: Pick<Supervisor, "acquire" | "peek">, toCallerError: (error: unknown) => unknown) {
     this.#supervisor = supervisor;
-    this.#tellable = tellable;
+    this.#toCallerError = toCallerError;
   }
 
-  /** Follows a task that was created over `first`, which is given back in the end; without it, one from before. */
-  async follow(of: TaskOfUpstream, { what, ask, signal, first, optionsFor }: Following): Promise<ToolResult> {
-    if (first && this.#followed.has(of.id)) {
-      throw first.failed(this.#tellable(broken(what, "it gave its task the id of another one that goes on")));
+  /** Follows a task that was created over `first`, which is released at the end; without `first`, an earlier task. */
+  async follow(upstreamTask: TaskOfUpstream, { what, ask, signal, first, optionsFor }: Following): Promise<ToolResult> {
+    if (first && this.#followed.has(upstreamTask.id)) {
+      throw first.failed(this.#toCallerError(broken(what, "it gave its task the id of another task in progress")));
     }
-    const followed = { task: new FollowedTask(of, what, first !== undefined), ask };
-    this.#followed.set(of.id, followed);
+    const followed = { task: new FollowedTask(upstreamTask, what, first !== undefined), ask };
+    this.#followed.set(upstreamTask.id, followed);
     try {
       let acquired = first;
       for (;;) {
         try {
-          acquired ??= await this.#acquire(of, what);
-          return await this.#over(acquired, followed.task, optionsFor);
+          acquired ??= await this.#acquire(upstreamTask, what);
+          return await this.#followOver(acquired, followed.task, optionsFor);
         } catch (error) {
-          if (signal?.aborted || !mayGoOn(error)) throw error;
-          // Such a task ends with its program.
-          if (of.program !== undefined && (error as BerthError).code === "upstream_ended") throw error;
-          const awayMs = performance.now() - followed.task.heardAt;
-          if (awayMs >= bounds.upstreamTaskAwayMs) throw lostSince(error as Error, bounds.upstreamTaskAwayMs);
+          if (signal?.aborted || !mayContinue(error)) throw error;
+          // A task of a program ends with it.
+          if (upstreamTask.program !== undefined && (error as BerthError).code === "upstream_ended") throw error;
+          const silentMs = performance.now() - followed.task.answeredAt;
+          if (silentMs >= bounds.upstreamTaskAwayMs) throw lostError(error as Error, bounds.upstreamTaskAwayMs);
         }
         acquired = undefined;
-        await pause(of.pollMs, signal);
+        await pause(upstreamTask.pollMs, signal);
       }
     } finally {
-      if (this.#followed.get(of.id) === followed) this.#followed.delete(of.id);
+      if (this.#followed.get(upstreamTask.id) === followed) this.#followed.delete(upstreamTask.id);
     }
   }
 
-  /** Tells the upstream that nobody waits for the task any more, if it can be reached. */
-  async cancel(of: TaskOfUpstream, optionsFor: OptionsFor): Promise<void> {
-    const task = new FollowedTask(of, "cancelling its task", false);
-    if (of.program !== undefined) {
+  /** Tells the upstream, if it can be reached, that the task is no longer needed. */
+  async cancel(upstreamTask: TaskOfUpstream, optionsFor: OptionsFor): Promise<void> {
+    const task = new FollowedTask(upstreamTask, "cancelling its task", false);
+    if (upstreamTask.program !== undefined) {
       await this.#supervisor.peek(async (connection) => {
-        if (connection.id === of.program) await connection.cancelTask(task, optionsFor(connection));
+        if (connection.id === upstreamTask.program) await connection.cancelTask(task, optionsFor(connection));
       });
       return;
     }
@@ -72,7 +71,7 @@ export class FollowedTasks {
     acquired.succeeded();
   }
 
-  /** Passes a legacy server's question to the task that it names; undefined if it names none that is followed here. */
+  /** Passes a legacy server's question to the task that it names; undefined if that task is not followed here. */
   ask({ method, params }: UpstreamQuestion, signal: CancelSignal | undefined): Promise<JsonObject> | undefined {
     const id = relatedTask(params);
     const followed = id === undefined ? undefined : this.#followed.get(id);
@@ -82,33 +81,33 @@ export class FollowedTasks {
     return Promise.reject(Object.assign(error, { code: METHOD_NOT_FOUND }));
   }
 
-  /** The server has said something of a task by itself. */
-  heard({ taskId }: JsonObject): void {
+  /** The server has sent the status of a task unprompted. */
+  onStatus({ taskId }: JsonObject): void {
     if (typeof taskId === "string") this.#followed.get(taskId)?.task.wake();
   }
 
-  async #acquire(of: TaskOfUpstream, what: string): Promise<AcquiredConnection> {
+  async #acquire(upstreamTask: TaskOfUpstream, what: string): Promise<AcquiredConnection> {
     const acquired = await this.#supervisor.acquire();
-    if (of.program === undefined || acquired.connection.id === of.program) return acquired;
+    if (upstreamTask.program === undefined || acquired.connection.id === upstreamTask.program) return acquired;
     acquired.succeeded();
     throw new UpstreamError("upstream_ended", `${what}: the program that had its task has ended`, {
       data: { retriable: false, isLost: true },
     });
   }
 
-  async #over(acquired: AcquiredConnection, task: FollowedTask, optionsFor: OptionsFor): Promise<ToolResult> {
+  async #followOver(acquired: AcquiredConnection, task: FollowedTask, optionsFor: OptionsFor): Promise<ToolResult> {
     const { connection } = acquired;
     const options = optionsFor(connection);
     let end;
     try {
       end = await connection.follow(task, options);
     } catch (error) {
-      // What it says of the task is of no use, so nobody will know how it ends.
-      if (!options.signal?.aborted && !mayGoOn(error) && !isLost(error)) void connection.cancelTask(task, options);
-      throw acquired.failed(this.#tellable(error));
+      // Its report about the task is unusable, so its outcome will stay unknown.
+      if (!options.signal?.aborted && !mayContinue(error) && !isLost(error)) void connection.cancelTask(task, options);
+      throw acquired.failed(this.#toCallerError(error));
     }
     acquired.succeeded();
-    if ("error" in end) throw this.#tellable(end.error);
+    if ("error" in end) throw this.#toCallerError(end.error);
     return end.result;
   }
 }
@@ -122,11 +121,11 @@ interface Following {
   readonly optionsFor: OptionsFor;
 }
 
-/** Says that nobody is there to answer a question. */
+/** JSON-RPC code: the caller cannot be asked. */
 const METHOD_NOT_FOUND = -32601;
 
-function lostSince(error: Error, awayMs: number): UpstreamError {
-  const limit = `${awayMs / 1000} s`;
-  const detail = `it has said nothing about its task for ${limit}, and nobody knows how that ended`;
+function lostError(error: Error, silentMs: number): UpstreamError {
+  const limit = `${silentMs / 1000} s`;
+  const detail = `it has not reported on its task for ${limit}, and the outcome is unknown`;
   return new UpstreamError("upstream_ended", detail, { data: { retriable: false, isLost: true }, cause: error });
 }

@@ -9,14 +9,14 @@ import type { UpstreamConnection } from "./connection.ts";
 
 const bounds = fixed({
   /**
-   * How long an upstream that owes an answer may send nothing. If one of its calls is given up after that, it is pinged;
-   * if it still sends nothing for as long again, its connection and its process are ended.
+   * How long an upstream that owes an answer may send nothing. If one of its calls is abandoned after that, it is
+   * pinged; if it is silent for as long again, its connection and its process are ended.
    */
   upstreamPingMs: 15_000,
-  /** The first and the longest wait between a failed start and the next. */
+  /** The first and the longest delay after a failed start. */
   upstreamBackoffMs: 500,
   upstreamBackoffMaxMs: 4_000,
-  /** From the loss of a connection to its automatic reopening, after any backoff. */
+  /** The delay before a lost connection is reopened, after any backoff. */
   upstreamReopenMs: 100,
 });
 
@@ -25,23 +25,22 @@ interface SupervisorOptions {
   readonly limits: Pick<Limits, "upstreamIdleMs">;
   readonly open: (signal: AbortSignal) => Promise<UpstreamConnection>;
   /**
-   * Makes room for one more connection before it is opened; resolves with a function to call at its end. Rejects if
-   * there is no room.
+   * Acquires a slot for one more connection before it is opened; resolves with a function that releases it. Rejects if
+   * none is free.
    */
-  readonly takePlace?: (() => Promise<() => void>) | undefined;
+  readonly acquireSlot?: (() => Promise<() => void>) | undefined;
   /** Runs before the first request on each connection. A rejection ends the connection. */
   readonly onOpen?: (connection: UpstreamConnection) => Promise<void>;
-  /** A running connection has ended by itself, or because the server had become silent. */
+  /** A running connection has ended on its own, or because the server had become unresponsive. */
   readonly onLost?: (closed: Closed) => void;
-  /** The connection failed to open; waiting requests are told, too. */
+  /** The connection failed to open; waiting requests get the error, too. */
   readonly onFailed?: (error: unknown) => void;
 }
 
-/** A connection for one request, which tells here how it ended: once, in either way. */
+/** A connection for one request, whose outcome is reported here, exactly once. */
 export interface AcquiredConnection {
   readonly connection: UpstreamConnection;
   succeeded(): void;
-  /** Returns the error for the caller: it may say how long to wait. */
   failed(error: unknown): unknown;
 }
 
@@ -49,33 +48,28 @@ interface Open {
   readonly connection: UpstreamConnection;
   readonly startedAt: number;
   readonly liveness: Liveness;
-  /** In progress on it. */
   requests: number;
 }
 
-/** A connection that served for this long has lasted: its end is no failed start. */
+/** A connection that served this long has lasted: its end is not a failed start. */
 const LASTED_MS = 10_000;
 
 /**
- * One shared connection to an upstream: opened on demand, reopened when it is lost, with longer and longer waits while
- * that fails, and ended when idle.
+ * One shared connection to an upstream: opened on demand, reopened with backoff when it is lost, and ended when idle.
  */
 export class Supervisor {
   readonly #options: SupervisorOptions;
   readonly #ending = new AbortController();
   #opening: Promise<Open> | undefined;
   #current: Open | undefined;
-  /** Connections that end with their last request. */
   readonly #retired = new Set<Open>();
-  /** Counts calls of `renew`. */
   #renewals = 0;
   #requests = 0;
   #starts = 0;
   readonly #failed = new FailedStarts();
-  /** The next automatic start after a loss. */
   #reopening: Timer | undefined;
   readonly #idle: IdleTimer;
-  /** The end of an idle connection; another one may be opened meanwhile. */
+  /** The end of an idle connection; another one may be opened in the meantime. */
   #stopping: Promise<void> | undefined;
 
   constructor(options: SupervisorOptions) {
@@ -91,7 +85,7 @@ export class Supervisor {
     const { name } = this.#options;
     const { upstreamRequests } = requestBounds;
     if (this.#requests >= upstreamRequests) {
-      throw new UpstreamError("upstream_busy", `${name} has ${upstreamRequests} requests under way`);
+      throw new UpstreamError("upstream_busy", `${name} has ${upstreamRequests} requests in progress`);
     }
     this.#requests++;
     let open: Open;
@@ -118,7 +112,7 @@ export class Supervisor {
         this.#release(open);
       },
       failed: (error) => {
-        void this.#doubt(open, error);
+        void this.#checkLiveness(open, error);
         this.#release(open);
         return error;
       },
@@ -136,7 +130,7 @@ export class Supervisor {
     return healthOf(this.#current?.connection, starts, this.#requests);
   }
 
-  /** New requests get a new connection at once; requests under way keep theirs. */
+  /** New requests get a new connection immediately; requests in progress keep theirs. */
   renew(): void {
     this.#renewals++;
     this.#failed.forget();
@@ -147,13 +141,12 @@ export class Supervisor {
     if (open.requests === 0) this.#end(open);
   }
 
-  /** The time of the last use, by `clock`. */
   get usedAt(): number {
     return this.#idle.usedAt;
   }
 
   /** Ends the connection if it is idle; the next request gets a new one. Undefined if there is none to end. */
-  rest(): Promise<unknown> | undefined {
+  stopIfIdle(): Promise<unknown> | undefined {
     const open = this.#current;
     if (!open || this.#requests > 0) return undefined;
     this.#current = undefined;
@@ -162,7 +155,7 @@ export class Supervisor {
     return open.connection.closed;
   }
 
-  /** Ends the connection at once; requests under way fail, and the next one gets another. */
+  /** Ends the connection immediately; requests in progress fail, and the next one gets another. */
   async cut(reason: string): Promise<void> {
     this.#renewals++;
     const all = [...this.#retired, ...(this.#current ? [this.#current] : [])];
@@ -170,7 +163,7 @@ export class Supervisor {
     await Promise.all(all.map(({ connection }) => connection.close(reason)));
   }
 
-  /** Ends the connection; requests under way fail. Nothing is started afterwards. */
+  /** Ends the connection; requests in progress fail. Nothing is started afterwards. */
   async close(): Promise<void> {
     this.#ending.abort();
     this.#idle.stop();
@@ -208,7 +201,7 @@ export class Supervisor {
       const renewals = this.#renewals;
       const open = await this.#openOnce();
       if (renewals === this.#renewals) {
-        // Earlier failures still count until the connection has lasted.
+        // Earlier failures count until the connection has lasted.
         this.#failed.reason = undefined;
         this.#current = open;
         return open;
@@ -218,44 +211,45 @@ export class Supervisor {
   }
 
   async #openOnce(): Promise<Open> {
-    const { open, onOpen, takePlace } = this.#options;
-    // A lack of room is no failed start: the next one may try at once.
-    const leave = await takePlace?.();
+    const { open, onOpen, acquireSlot } = this.#options;
+    // Waiting for a slot is not a failed start: the next one may try immediately.
+    const releaseSlot = await acquireSlot?.();
     this.#starts++;
     const startedAt = clock.now();
     try {
       const opening = open(this.#ending.signal);
-      if (leave) opening.catch(leave);
+      if (releaseSlot) opening.catch(releaseSlot);
       const connection = await opening;
-      if (leave) void connection.closed.then(leave);
+      if (releaseSlot) void connection.closed.then(releaseSlot);
       const liveness = new Liveness(connection, bounds.upstreamPingMs);
-      const made = { connection, startedAt, liveness, requests: 0 };
-      void connection.closed.then((closed) => this.#ended(made, closed));
-      void connection.stale?.then((reason) => this.#replace(made, reason));
+      const opened = { connection, startedAt, liveness, requests: 0 };
+      void connection.closed.then((closed) => this.#ended(opened, closed));
+      void connection.stale?.then((reason) => this.#replace(opened, reason));
       try {
         await onOpen?.(connection);
       } catch (error) {
         await connection.close();
         throw error;
       }
-      return made;
+      return opened;
     } catch (error) {
-      // Neither is a lack of descriptors on this machine, or a crash of the process that reads long messages.
-      if (!(error instanceof BerthError && OF_THE_SERVICE.has(error.code)))
+      // A lack of descriptors on this machine, or a crash of the process that reads long messages, is no failed start
+      // either.
+      if (!(error instanceof BerthError && OWN_FAULTS.has(error.code)))
         this.#failed.add(error instanceof Error ? error.message : String(error));
       this.#options.onFailed?.(error);
       throw error;
     }
   }
 
-  /** A request has failed: if its server has become silent, new requests get another connection. */
-  async #doubt(open: Open, error: unknown): Promise<void> {
+  /** A request has failed: if its server has become unresponsive, new requests get another connection. */
+  async #checkLiveness(open: Open, error: unknown): Promise<void> {
     const { liveness, connection } = open;
-    if (!(await liveness.isEndless(error))) return;
+    if (!(await liveness.isUnresponsive(error))) return;
     const reason = `sent nothing for ${Math.round((clock.now() - liveness.since) / 1000)} s, not even an answer to a ping`;
     if (this.#current === open) {
       this.#current = undefined;
-      this.#count(open, reason, liveness.since - open.startedAt);
+      this.#countLoss(open, reason, liveness.since - open.startedAt);
       void connection.closed.then((closed) => this.#options.onLost?.(closed));
     }
     await connection.close(reason).catch((failure: unknown) => this.#options.onFailed?.(failure));
@@ -265,12 +259,12 @@ export class Supervisor {
     if (this.#current !== open) return;
     this.#current = undefined;
     if (closed.expected) return;
-    this.#count(open, closed.reason, clock.now() - open.startedAt);
+    this.#countLoss(open, closed.reason, clock.now() - open.startedAt);
     this.#options.onLost?.(closed);
     this.#reopen();
   }
 
-  /** The server is there, or may be soon, but this connection is of no more use to new requests. */
+  /** The server may be available, but this connection is of no more use to new requests. */
   #replace(open: Open, reason: string): void {
     if (this.#current !== open) return;
     this.#current = undefined;
@@ -281,22 +275,25 @@ export class Supervisor {
     this.#reopen();
   }
 
-  /** Clients may wait for notifications alone, and its lists may have changed: opens it again while it is in use. */
+  /**
+   * Reopens the connection while it is in use: clients may wait for notifications alone, and its lists may have
+   * changed.
+   */
   #reopen(): void {
     this.#reopening?.clear();
-    const again = (): void => {
+    const retry = (): void => {
       if (this.#current || clock.now() - this.#idle.usedAt > this.#options.limits.upstreamIdleMs) return;
       this.#connected().catch(() => this.#reopen());
     };
-    this.#reopening = clock.after((this.#failed.waitMs ?? 0) + bounds.upstreamReopenMs, again).unref();
+    this.#reopening = clock.after((this.#failed.waitMs ?? 0) + bounds.upstreamReopenMs, retry).unref();
   }
 
-  /** A connection was lost after `servedMs`. A call that may have caused it must not make others wait. */
-  #count({ requests }: Open, why: string, servedMs: number): void {
-    const reason = `${this.#options.name} ${why}`;
+  /** Counts a connection that was lost after `servedMs`. A call that may have caused it must not make others wait. */
+  #countLoss({ requests }: Open, what: string, servedMs: number): void {
+    const reason = `${this.#options.name} ${what}`;
     if (servedMs >= LASTED_MS) this.#failed.lasted();
     if (requests === 0) this.#failed.add(reason);
-    // The next start need not wait.
+    // The next start does not wait.
     else this.#failed.reason = reason;
   }
 
@@ -308,22 +305,20 @@ export class Supervisor {
   }
 }
 
-const OF_THE_SERVICE: ReadonlySet<ErrorCode> = new Set(["no_descriptors", "check_failed"]);
+const OWN_FAULTS: ReadonlySet<ErrorCode> = new Set(["no_descriptors", "check_failed"]);
 
-/** The state of an upstream, for people and for metrics. */
 export interface UpstreamHealth {
   readonly state: "idle" | "starting" | "running" | "failed";
-  /** Starts so far. */
   readonly starts: number;
   readonly requests: number;
   /** The last failure; safe to show. */
   readonly failure?: string;
   /** Milliseconds since the epoch: no retry before then. */
   readonly retryAt?: number;
-  /** Facts of the running connection, such as `2026-07-28`. */
+  /** Details of the running connection, such as `2026-07-28`. */
   readonly protocolVersion?: string;
   readonly server?: { readonly name: string; readonly version: string };
-  /** Kinds of malformed messages, such as "answers with `result: null`", and how often each has come. */
+  /** Kinds of malformed messages, such as "answers with `result: null`", and how often each occurred. */
   readonly deviations?: readonly { readonly what: string; readonly count: number }[];
 }
 
@@ -333,14 +328,14 @@ function healthOf(
   requests: number,
 ): UpstreamHealth {
   const { reason, waitMs } = starts.failed;
-  const whileNone = starts.isOneUnderWay ? "starting" : reason === undefined ? "idle" : "failed";
+  const unconnected = starts.isOneUnderWay ? "starting" : reason === undefined ? "idle" : "failed";
   const server = connection?.serverInfo;
   return {
-    state: connection ? "running" : whileNone,
+    state: connection ? "running" : unconnected,
     starts: starts.count,
     requests,
     ...(reason !== undefined && { failure: reason }),
-    // For people, by their clock as it is now.
+    // For people, so by the system clock.
     // oxlint-disable-next-line no-restricted-properties
     ...(!connection && waitMs !== undefined && { retryAt: Math.ceil(Date.now() + waitMs) }),
     ...(connection && { protocolVersion: connection.protocolVersion }),
@@ -348,63 +343,62 @@ function healthOf(
   };
 }
 
-type Asked = Pick<UpstreamConnection, "heard" | "isThere">;
+type Probed = Pick<UpstreamConnection, "received" | "isResponsive">;
 
 /**
- * Detects that an upstream has become silent: a stopped process, or one in an endless loop, still runs. It is pinged
- * once a call was given up and nothing has arrived since a request was made; any message proves that it is there,
- * however long a call takes.
+ * Detects an unresponsive upstream: a stopped process, or one in an endless loop, still runs. It is pinged once a call
+ * was abandoned and nothing has arrived since a request was sent; any message proves that it is alive, however long a
+ * call takes.
  */
 export class Liveness {
-  /** The start of its silence, though a request waits: by `clock`. */
+  /** The start of its silence while a request waits, by `clock`. */
   since = 0;
-  readonly #connection: Asked;
+  readonly #connection: Probed;
   readonly #pingMs: number;
-  /** The value of `heard` at the start of the longest waiting request; NONE while none waits. */
-  #heard = NONE;
-  #isAsked = false;
+  /** The value of `received` at the start of the longest waiting request; NONE while none waits. */
+  #receivedBefore = NONE;
+  #isPinging = false;
 
-  constructor(connection: Asked, pingMs: number) {
+  constructor(connection: Probed, pingMs: number) {
     this.#connection = connection;
     this.#pingMs = pingMs;
   }
 
-  /** A request begins. */
   began(): void {
-    const { heard } = this.#connection;
-    if (heard === this.#heard) return;
-    this.#heard = heard;
+    const { received: heard } = this.#connection;
+    if (heard === this.#receivedBefore) return;
+    this.#receivedBefore = heard;
     this.since = clock.now();
   }
 
-  /** A request has ended, other than by being given up. */
+  /** A request has ended, other than by being abandoned. */
   ended(): void {
-    this.#heard = NONE;
+    this.#receivedBefore = NONE;
   }
 
-  /** A request has failed. Resolves with true, once only, if the server turns out to be silent. */
-  async isEndless(error: unknown): Promise<boolean> {
-    if (!isGivenUp(error)) this.ended();
-    if (this.#isAsked || !this.#lasts()) return false;
-    this.#isAsked = true;
-    if (!(await this.#connection.isThere(this.#pingMs)) && this.#lasts()) return true;
-    this.#isAsked = false;
+  /** A request has failed. Resolves with true, only once, if the server turns out to be unresponsive. */
+  async isUnresponsive(error: unknown): Promise<boolean> {
+    if (!isAbandoned(error)) this.ended();
+    if (this.#isPinging || !this.#isSilent()) return false;
+    this.#isPinging = true;
+    if (!(await this.#connection.isResponsive(this.#pingMs)) && this.#isSilent()) return true;
+    this.#isPinging = false;
     return false;
   }
 
-  #lasts(): boolean {
-    return this.#connection.heard === this.#heard && clock.now() - this.since >= this.#pingMs;
+  #isSilent(): boolean {
+    return this.#connection.received === this.#receivedBefore && clock.now() - this.since >= this.#pingMs;
   }
 }
 
 const NONE = -1;
 
 /** True when nothing waits for the answer any more. */
-function isGivenUp(error: unknown): boolean {
+function isAbandoned(error: unknown): boolean {
   return error instanceof BerthError && (error.code === "cancelled" || error.code === "upstream_timeout");
 }
 
-/** The back-off after failed starts. The first failure lets the next start try at once: most succeed. */
+/** The backoff after failed starts. After the first failure, the next start may begin immediately: most succeed. */
 class FailedStarts {
   /** Why the last start failed, or why the last connection was lost; undefined if neither happened. */
   reason: string | undefined;
@@ -420,12 +414,11 @@ class FailedStarts {
   add(reason: string): void {
     const { upstreamBackoffMs, upstreamBackoffMaxMs } = bounds;
     this.reason = reason;
-    const before = this.#count++;
-    const waitMs = before === 0 ? 0 : Math.min(upstreamBackoffMs * 2 ** (before - 1), upstreamBackoffMaxMs);
+    const previous = this.#count++;
+    const waitMs = previous === 0 ? 0 : Math.min(upstreamBackoffMs * 2 ** (previous - 1), upstreamBackoffMaxMs);
     this.#notBefore = clock.now() + waitMs;
   }
 
-  /** The next failure counts as the first. */
   lasted(): void {
     this.#count = 0;
   }
@@ -437,9 +430,8 @@ class FailedStarts {
   }
 }
 
-/** Tells when something has not been used for a while, with a single timer. Keeps no process alive. */
+/** Reports when something has been idle for a while, with a single timer. Keeps no process alive. */
 class IdleTimer {
-  /** By `clock`. */
   usedAt = 0;
   readonly #ms: number;
   readonly #isInUse: () => boolean;
@@ -454,22 +446,22 @@ class IdleTimer {
 
   used(): void {
     this.usedAt = clock.now();
-    this.#timer ??= this.#look(this.#ms);
+    this.#timer ??= this.#schedule(this.#ms);
   }
 
   stop(): void {
     this.#timer?.clear();
   }
 
-  #look(ms: number): Timer {
-    const look = (): void => {
+  #schedule(ms: number): Timer {
+    const check = (): void => {
       this.#timer = undefined;
       const leftMs = this.usedAt + this.#ms - clock.now();
-      if (this.#isInUse() || leftMs > 0) this.#timer = this.#look(Math.max(leftMs, LEAST_MS));
+      if (this.#isInUse() || leftMs > 0) this.#timer = this.#schedule(Math.max(leftMs, MIN_DELAY_MS));
       else this.#onIdle();
     };
-    return clock.after(ms, look).unref();
+    return clock.after(ms, check).unref();
   }
 }
 
-const LEAST_MS = 1_000;
+const MIN_DELAY_MS = 1_000;

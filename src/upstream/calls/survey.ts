@@ -10,16 +10,14 @@ import type { RequestOptions } from "../messages/request.ts";
 import { isOfOneMethod, isUnknownMethod, type UpstreamError } from "../messages/upstream-error.ts";
 import type { UpstreamConnection } from "./connection.ts";
 
-/** Everything that a server lists, and its faults. */
 export interface Survey extends Contract {
   readonly tools: readonly ListedTool[];
   readonly resources: readonly ListedResource[];
   readonly resourceTemplates: readonly ListedTemplate[];
   readonly prompts: readonly ListedPrompt[];
-  /** At most the first pages of these are here, because the server failed to send them. */
+  /** Lists that the server failed to send; at most their first pages are included. */
   readonly failed: readonly FailedList[];
   readonly problems: readonly Problem[];
-  /** The size of everything listed. */
   readonly bytes: number;
 }
 
@@ -28,7 +26,7 @@ export interface FailedList {
   readonly error: UpstreamError;
 }
 
-/** As `surveyLists`; rejects if nothing is listed because lists fail. */
+/** Like `surveyLists`; rejects if nothing is listed because lists fail. */
 export async function surveyOf(upstream: UpstreamConnection, options?: RequestOptions): Promise<Survey> {
   const survey = await surveyLists(upstream, options);
   requireEntries(survey, survey.failed);
@@ -42,29 +40,29 @@ export function requireEntries(contract: Contract, [failed]: readonly FailedList
 }
 
 /**
- * Requests all lists simultaneously; those that the server does not have are empty. A list that fails costs no other
- * list, and is a problem. Rejects if the server is gone.
+ * Requests all lists concurrently; those that the server does not have are empty. A list that fails affects no other
+ * list, and is reported as a problem. Rejects if the server is gone.
  */
 export async function surveyLists(upstream: UpstreamConnection, options?: RequestOptions): Promise<Survey> {
   const { capabilities } = upstream;
-  const orNone = <T>(request: Promise<UpstreamListed<T>>): Promise<UpstreamListed<T>> =>
+  const orEmpty = <T>(request: Promise<UpstreamListed<T>>): Promise<UpstreamListed<T>> =>
     request.catch((error: unknown) => {
       if (!isOfOneMethod(error)) throw error;
       return { items: [], problems: [], bytes: 0, failure: error };
     });
   const lists = await Promise.all([
-    orNone(upstream.listTools(options)),
-    orNone(upstream.listResources(options)),
-    orNone(upstream.listResourceTemplates(options)),
-    orNone(upstream.listPrompts(options)),
-    orNone(upstream.listSkills(options)),
+    orEmpty(upstream.listTools(options)),
+    orEmpty(upstream.listResources(options)),
+    orEmpty(upstream.listResourceTemplates(options)),
+    orEmpty(upstream.listPrompts(options)),
+    orEmpty(upstream.listSkills(options)),
   ]);
   const [tools, resources, resourceTemplates, prompts, skills] = lists;
   const failed: FailedList[] = [];
   const problems: Problem[] = [];
   for (const [index, { failure }] of lists.entries()) {
     const [list, method] = METHODS[index]!;
-    // Servers that have resources need not know templates.
+    // Servers that have resources need not support templates.
     if (!failure || (list === "resourceTemplates" && isUnknownMethod(failure))) continue;
     failed.push({ list, error: failure });
     problems.push(methodProblem(method, failure, "only entries listed before are used"));
@@ -92,7 +90,7 @@ const METHODS: readonly (readonly [list: ContractList, method: string])[] = [
   ["skills", "skills/list"],
 ];
 
-/** A server that advertises what it does not have is used for the rest. */
+/** The problem of an advertised method that fails: the server is used without it. */
 export function methodProblem(method: string, error: UpstreamError, effect = "it is left out"): Problem {
   const [code, message] = isUnknownMethod(error)
     ? ["method-missing", `It advertises ${method} but does not know that method; ${effect}.`]
@@ -100,37 +98,37 @@ export function methodProblem(method: string, error: UpstreamError, effect = "it
   return { code, message, severity: "warning" };
 }
 
-/** Bounded, because the server may say anything. */
+/** Bounded, because the server controls the text. */
 const MESSAGE_UNITS_MAX = 500;
 
 /**
- * The contract from a server's lists, in its own order. All that it says is kept but for the members of `_meta` that are
- * not for clients. Other calls get their turn meanwhile.
+ * The contract from a server's lists, in its own order, without the members of `_meta` that are not for clients. Yields
+ * to other calls.
  */
 export async function contractOf(survey: Survey): Promise<Contract> {
   const { description, tools, resources, resourceTemplates, prompts, skills, extensions } = survey;
   return {
     ...(description !== undefined && { description }),
-    tools: await each(tools),
-    resources: await each(resources),
-    resourceTemplates: await each(resourceTemplates),
-    prompts: await each(prompts),
+    tools: await passAll(tools),
+    resources: await passAll(resources),
+    resourceTemplates: await passAll(resourceTemplates),
+    prompts: await passAll(prompts),
     ...(skills && { skills }),
     ...(extensions && { extensions }),
   };
 }
 
-async function each<Item extends { readonly _meta?: JsonObject }>(items: readonly Item[]): Promise<Item[]> {
-  const turn = turnTaker();
-  const made: Item[] = [];
+async function passAll<Item extends { readonly _meta?: JsonObject }>(items: readonly Item[]): Promise<Item[]> {
+  const maybeYield = turnTaker();
+  const passed: Item[] = [];
   for (const item of items) {
-    await turn();
-    made.push(passed(item));
+    await maybeYield();
+    passed.push(passOn(item));
   }
-  return made;
+  return passed;
 }
 
-function passed<Item extends { readonly _meta?: JsonObject }>(item: Item): Item {
+function passOn<Item extends { readonly _meta?: JsonObject }>(item: Item): Item {
   if (item._meta === undefined) return item;
   const meta = withoutReserved(item._meta);
   if (meta === item._meta) return item;

@@ -22,11 +22,10 @@ import { questionBounds, type Questions } from "../transport/questions.ts";
 
 /**
  * Tasks of upstreams: `tools/call` answered with a task (the extension `io.modelcontextprotocol/tasks`, SEP-2663; and
- * 2025-11-25 `basic/utilities/tasks`, where the client asks for one). Whoever follows a task looks at it again and
- * again, answers its questions, and has its result in the end, as if the call had taken so long.
+ * 2025-11-25 `basic/utilities/tasks`, where the client asks for one). A follower polls a task, answers its questions,
+ * and gets its result in the end, as if the call had taken that long.
  */
 
-/** The answer to a call that has become a task. */
 export class CreatedTask {
   readonly task: TaskOfUpstream;
 
@@ -35,32 +34,30 @@ export class CreatedTask {
   }
 }
 
-/** The shortest interval between two polls of a task, whatever its upstream advises. */
+/** Minimum interval between two polls of a task, whatever its upstream advises. */
 const bounds = fixed({ upstreamTaskPollMs: 500 });
 
-/** The longest one. */
 const TASK_POLL_MAX_MS = 60_000;
-/** The id that an upstream gives to a task. */
+/** Maximum length of a task id from an upstream. */
 const TASK_ID_BYTES = 1_024;
 
-/** True for the result of a call that has become a task, in either era. */
 export function isTask(result: AnyResult, era: Peer["era"]): result is UpstreamResult {
   if (result instanceof LongAnswer) return false;
-  return era === "modern" ? fieldOf(result, "resultType") === "task" : isObject(fieldOf(result, "task"));
+  return era === "modern" ? field(result, "resultType") === "task" : isObject(field(result, "task"));
 }
 
-function fieldOf(result: object, name: string): unknown {
+function field(result: object, name: string): unknown {
   return (result as UpstreamResult)[name];
 }
 
-/** Reads the result of a call that has become a task; `program` identifies the program that has it. */
+/** Reads the result of a call that has become a task; `program` identifies the program that runs it. */
 export function readCreatedTask(
   what: string,
   result: UpstreamResult,
   { era, program }: { readonly era: Peer["era"]; readonly program: string | undefined },
 ): TaskOfUpstream {
-  const said = (era === "modern" ? result : result["task"]) as UpstreamResult;
-  const { taskId, createdAt } = said;
+  const created = (era === "modern" ? result : result["task"]) as UpstreamResult;
+  const { taskId, createdAt } = created;
   if (!isText(taskId) || taskId === "") throw broken(what, "its task has no taskId");
   if (Buffer.byteLength(taskId) > TASK_ID_BYTES) {
     throw broken(what, `the taskId of its task has more than ${TASK_ID_BYTES} bytes`);
@@ -68,28 +65,27 @@ export function readCreatedTask(
   return {
     id: taskId,
     ...(isText(createdAt) && createdAt.length <= TIME_UNITS_MAX && { createdAt }),
-    pollMs: pollMsOf(said, DEFAULT_POLL_MS),
+    pollMs: clampPollMs(created, DEFAULT_POLL_MS),
     ...(program !== undefined && { program }),
   };
 }
 
-/** A time of ISO 8601; anything longer is none. */
+/** A timestamp (ISO 8601); longer ones are ignored. */
 const TIME_UNITS_MAX = 64;
 const DEFAULT_POLL_MS = 1_000;
 
-function pollMsOf({ pollIntervalMs, pollInterval }: UpstreamResult, otherwise: number): number {
+function clampPollMs({ pollIntervalMs, pollInterval }: UpstreamResult, fallback: number): number {
   const advised = pollIntervalMs ?? pollInterval;
-  const ms = typeof advised === "number" && Number.isFinite(advised) ? Math.ceil(advised) : otherwise;
+  const ms = typeof advised === "number" && Number.isFinite(advised) ? Math.ceil(advised) : fallback;
   return Math.min(Math.max(ms, bounds.upstreamTaskPollMs), TASK_POLL_MAX_MS);
 }
 
 const CANCELLED = "The upstream cancelled it";
 
-/** The connection over which a task is followed. */
 export interface TaskPeer extends Pick<Peer, "era"> {
   readonly questions: Pick<Questions, "answerAll">;
   readonly long: LongReader | undefined;
-  /** Sends a request about tasks, which says that its sender knows them. */
+  /** Sends a request about tasks, which declares support for them. */
   send(method: string, params: RequestParams, what: string, options: RequestOptions): Promise<AnyResult>;
 }
 
@@ -97,24 +93,24 @@ export interface TaskPeer extends Pick<Peer, "era"> {
 export type TaskEnd = { readonly result: ToolResult } | { readonly error: BerthError };
 
 /**
- * One task as it is followed, over as many connections as that takes. Whatever the upstream says of it is hostile until
- * checked.
+ * One task that is being followed, over as many connections as that takes. Everything that the upstream reports about
+ * it is untrusted until checked.
  */
 export class FollowedTask {
   readonly task: TaskOfUpstream;
   readonly what: string;
   /** When the upstream last answered about it, on the clock of `performance.now()`. */
-  heardAt = performance.now();
+  answeredAt = performance.now();
   #pollMs: number;
   #isNew: boolean;
-  #lookedAt = -Infinity;
-  #said: string | undefined;
+  #polledAt = -Infinity;
+  #lastStatus: string | undefined;
   #rounds = 0;
-  /** The names of the questions that were answered: an upstream may go on to show them for a while. */
+  /** Names of answered questions: an upstream may keep showing them for a while. */
   readonly #answered = new Set<string>();
   #wake: (() => void) | undefined;
 
-  /** `what` names the action in errors: "calling echo". `isNew`: it was created a moment ago. */
+  /** `what` names the action in errors, such as "calling echo". `isNew`: it was just created. */
   constructor(task: TaskOfUpstream, what: string, isNew: boolean) {
     this.task = task;
     this.what = what;
@@ -122,22 +118,22 @@ export class FollowedTask {
     this.#isNew = isNew;
   }
 
-  /** Looks at it soon: something may have changed. */
+  /** Polls it soon: something may have changed. */
   wake(): void {
     this.#wake?.();
   }
 
   /**
-   * Follows it over this connection to its end. Rejects when the upstream gives no answer about it, or says something that
-   * no task may say; and with `cancelled` when `signal` is aborted, of which the upstream is told.
+   * Follows it over this connection to its end. Rejects when the upstream does not answer about it, or reports
+   * something invalid; and with `cancelled` when `signal` is aborted, which the upstream is told.
    */
-  async over(peer: TaskPeer, options: UpstreamCallOptions): Promise<TaskEnd> {
+  async follow(peer: TaskPeer, options: UpstreamCallOptions): Promise<TaskEnd> {
     try {
       for (;;) {
         if (this.#isNew) await this.#pause(options.signal);
         this.#isNew = true;
         if (options.signal?.aborted) throw new BerthError("cancelled", this.what);
-        const end = await this.#look(peer, options);
+        const end = await this.#poll(peer, options);
         if (end) return end;
       }
     } catch (error) {
@@ -146,29 +142,28 @@ export class FollowedTask {
     }
   }
 
-  /** Tells the upstream that nobody waits for it any more. */
   async cancel(peer: TaskPeer): Promise<void> {
     await peer.send("tasks/cancel", { taskId: this.task.id }, `cancelling its task`, {}).catch(() => {});
   }
 
-  async #look(peer: TaskPeer, options: UpstreamCallOptions): Promise<TaskEnd | undefined> {
+  async #poll(peer: TaskPeer, options: UpstreamCallOptions): Promise<TaskEnd | undefined> {
     const { what, task } = this;
-    this.#lookedAt = performance.now();
+    this.#polledAt = performance.now();
     const { signal, tasks } = options;
     const request = { ...(signal && { signal }) };
-    const answer = await this.#asked(() => peer.send("tasks/get", { taskId: task.id }, what, request));
-    const { detail, result } = await detailIn(peer, what, answer);
+    const answer = await this.#orLost(() => peer.send("tasks/get", { taskId: task.id }, what, request));
+    const { detail, result } = await readDetail(peer, what, answer);
     this.#check(detail);
-    this.heardAt = performance.now();
-    this.#pollMs = pollMsOf(detail, task.pollMs);
+    this.answeredAt = performance.now();
+    this.#pollMs = clampPollMs(detail, task.pollMs);
     const { status, statusMessage, error } = detail;
     const message = isText(statusMessage) ? statusMessage : undefined;
     switch (status) {
       case "working":
-        this.#tell(message, tasks?.onStatus);
+        this.#reportStatus(message, tasks?.onStatus);
         return undefined;
       case "input_required":
-        this.#tell(message, tasks?.onStatus);
+        this.#reportStatus(message, tasks?.onStatus);
         if (peer.era === "legacy") return this.#legacyResult(peer, options);
         await this.#answer(peer, detail["inputRequests"], options);
         return undefined;
@@ -178,30 +173,30 @@ export class FollowedTask {
         return { result };
       case "failed":
         if (peer.era === "legacy") return this.#legacyResult(peer, options);
-        return { error: endedWith(what, isObject(error) ? error : { message }) };
+        return { error: taskError(what, isObject(error) ? error : { message }) };
       case "cancelled":
         // The detail is the upstream's own reason.
         return { error: new UpstreamError("cancelled", cutText(message ?? CANCELLED, errorBounds.upstreamErrorBytes)) };
       default:
-        throw broken(what, `its task has the unknown status ${shown(status)}`);
+        throw broken(what, `its task has the unknown status ${excerpt(status)}`);
     }
   }
 
-  /** Refuses what is said of another task: an id may have been given to another one since. */
+  /** Rejects a report about another task: the id may have been reused. */
   #check({ taskId, createdAt }: UpstreamResult): void {
     const { task, what } = this;
     if (taskId !== task.id) throw broken(what, "it was asked about its task, and answered about another one");
     if (task.createdAt === undefined || isSameTime(task.createdAt, createdAt)) return;
-    throw lostThere(what, "its task has another time of creation than before, and is not the same one");
+    throw taskLost(what, "its task has another creation time than before, so it is not the same one");
   }
 
-  #tell(message: string | undefined, onStatus: ((message: string) => void) | undefined): void {
-    if (message === undefined || message === this.#said) return;
-    this.#said = message;
+  #reportStatus(message: string | undefined, onStatus: ((message: string) => void) | undefined): void {
+    if (message === undefined || message === this.#lastStatus) return;
+    this.#lastStatus = message;
     onStatus?.(message);
   }
 
-  /** Answers the questions that are new (SEP-2663 `tasks/update`). */
+  /** SEP-2663 `tasks/update`. */
   async #answer(peer: TaskPeer, asked: unknown, { ask, signal }: UpstreamCallOptions): Promise<void> {
     const { what, task } = this;
     const open = Object.entries(isObject(asked) ? asked : {}).filter(([name]) => !this.#answered.has(name));
@@ -220,32 +215,34 @@ export class FollowedTask {
       for (const [name] of open) this.#answered.delete(name);
       throw error;
     }
-    this.heardAt = performance.now();
+    this.answeredAt = performance.now();
   }
 
-  /** The result itself, which a legacy server holds back until its task is over; its questions come meanwhile. */
+  /**
+   * The result itself, which a legacy server withholds until its task is over; its questions arrive in the meantime.
+   */
   async #legacyResult(peer: TaskPeer, { signal }: UpstreamCallOptions): Promise<TaskEnd> {
     const { what, task } = this;
     const options = { timeoutMs: Infinity, ...(signal && { signal }) };
     try {
       const result = await peer.send("tasks/result", { taskId: task.id }, what, options);
-      this.heardAt = performance.now();
+      this.answeredAt = performance.now();
       if (result instanceof LongAnswer) return { result: await peer.long!.toolResult(what, result) };
       return { result: readEnd(what, shortResult(what, result)) };
     } catch (error) {
       const { rpc, message, data } = (error instanceof UpstreamError && error.data) || {};
       if (typeof rpc !== "number") throw error;
-      return { error: endedWith(what, { code: rpc, message, data }) };
+      return { error: taskError(what, { code: rpc, message, data }) };
     }
   }
 
-  /** Says clearly that the upstream knows no such task any more. */
-  async #asked<T>(ask: () => Promise<T>): Promise<T> {
+  /** Reports clearly that the upstream no longer knows the task. */
+  async #orLost<T>(ask: () => Promise<T>): Promise<T> {
     try {
       return await ask();
     } catch (error) {
       if (!(error instanceof UpstreamError) || error.data?.["rpc"] !== INVALID_PARAMS) throw error;
-      throw lostThere(this.what, `it no longer knows its task: ${String(error.data["message"])}`, error);
+      throw taskLost(this.what, `it no longer knows its task: ${String(error.data["message"])}`, error);
     }
   }
 
@@ -259,11 +256,11 @@ export class FollowedTask {
         resolve();
       };
       const endIn = (ms: number): void => void (timer = setTimeout(end, ms));
-      // However often it is woken, it looks no more often than it may.
+      // However often it is woken, it respects the minimum interval.
       this.#wake = () => {
         this.#wake = undefined;
         clearTimeout(timer);
-        endIn(Math.max(0, this.#lookedAt + bounds.upstreamTaskPollMs - performance.now()));
+        endIn(Math.max(0, this.#polledAt + bounds.upstreamTaskPollMs - performance.now()));
       };
       endIn(this.#pollMs);
       if (signal?.aborted) end();
@@ -272,14 +269,13 @@ export class FollowedTask {
   }
 }
 
-/** However the two are written. */
 function isSameTime(one: string, other: unknown): boolean {
   return one === other || (isText(other) && Math.abs(Date.parse(one) - Date.parse(other)) < SECOND_MS);
 }
 
 const SECOND_MS = 1_000;
 
-/** Rejects with `cancelled` as soon as nobody waits any more: a question may stay open for ever. */
+/** Rejects with `cancelled` as soon as the result is no longer needed: a question may stay open forever. */
 async function orAborted<T>(work: Promise<T>, what: string, signal: CancelSignal | undefined): Promise<T> {
   if (!signal) return work;
   let stop!: () => void;
@@ -293,8 +289,8 @@ async function orAborted<T>(work: Promise<T>, what: string, signal: CancelSignal
   }
 }
 
-/** True for an error after which the task may still go on: the upstream gave no answer about it, or none that counts. */
-export function mayGoOn(error: unknown): boolean {
+/** True for an error after which the task may still continue: the upstream did not answer about it, or not validly. */
+export function mayContinue(error: unknown): boolean {
   if (!(error instanceof BerthError)) return false;
   const { code, data = {} } = error;
   switch (code) {
@@ -306,7 +302,7 @@ export function mayGoOn(error: unknown): boolean {
     case "upstream_refused": {
       const { rpc, status, isOfTask } = data;
       if (isOfTask === true) return false;
-      return status !== undefined || (rpc !== undefined && !KNOWS_NO_TASKS.has(rpc));
+      return status !== undefined || (rpc !== undefined && !TASKS_UNSUPPORTED.has(rpc));
     }
     default:
       return false;
@@ -314,15 +310,13 @@ export function mayGoOn(error: unknown): boolean {
 }
 
 /** Unknown method; missing capability. */
-const KNOWS_NO_TASKS: ReadonlySet<unknown> = new Set([-32601, -32021]);
+const TASKS_UNSUPPORTED: ReadonlySet<unknown> = new Set([-32601, -32021]);
 
-/** True for an error that says that the task is gone. */
 export function isLost(error: unknown): boolean {
   return error instanceof BerthError && error.data?.["isLost"] === true;
 }
 
-/** The upstream is there, and the task is not. */
-function lostThere(what: string, detail: string, cause?: unknown): UpstreamError {
+function taskLost(what: string, detail: string, cause?: unknown): UpstreamError {
   return new UpstreamError("upstream_ended", `${what}: ${detail}. Its work may have been done, wholly or in part`, {
     data: { retriable: false, isLost: true },
     cause,
@@ -332,8 +326,8 @@ function lostThere(what: string, detail: string, cause?: unknown): UpstreamError
 const INVALID_PARAMS = -32602;
 const INTERNAL_ERROR = -32603;
 
-/** The error that a task ended with, in the upstream's words. */
-function endedWith(what: string, { code, message, data }: Record<string, unknown>): UpstreamError {
+/** The error with which a task ended, as the upstream reported it. */
+function taskError(what: string, { code, message, data }: Record<string, unknown>): UpstreamError {
   const error = refusedByServer(what, {
     code: typeof code === "number" ? code : INTERNAL_ERROR,
     message: isText(message) ? message : "it does not say why",
@@ -342,8 +336,8 @@ function endedWith(what: string, { code, message, data }: Record<string, unknown
   return new UpstreamError("upstream_refused", error.detail, { data: { ...error.data, isOfTask: true } });
 }
 
-/** The detail of a task, without the result that may be in it. */
-async function detailIn(
+/** The detail of a task, separate from the result that may be in it. */
+async function readDetail(
   { long, era }: TaskPeer,
   what: string,
   answer: AnyResult,
@@ -358,18 +352,18 @@ async function detailIn(
 export function readEnd(what: string, result: UpstreamResult): ToolResult {
   const { resultType = "complete" } = result;
   if (asks(result) || resultType !== "complete") {
-    throw broken(what, `its task ended with a result of the type ${shown(resultType)}`);
+    throw broken(what, `its task ended with a result of the type ${excerpt(resultType)}`);
   }
   return readToolResult(what, result);
 }
 
 const SHOWN_UNITS_MAX = 64;
 
-function shown(value: unknown): string {
+function excerpt(value: unknown): string {
   return cutText(JSON.stringify(value) ?? "undefined", SHOWN_UNITS_MAX);
 }
 
-/** The metadata by which a legacy server names the task that a question belongs to; undefined without it. */
+/** The task that a legacy server's question names in its metadata; undefined if none. */
 export function relatedTask({ _meta }: JsonObject): string | undefined {
   const related = isObject(_meta) ? _meta[RELATED_TASK] : undefined;
   const id = isObject(related) ? related["taskId"] : undefined;

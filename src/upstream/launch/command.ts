@@ -12,33 +12,32 @@ import {
 } from "./launch.ts";
 import { problemAt } from "./uri-text.ts";
 
-/** A program ready to be started, without a shell. */
 export interface LaunchCommand {
   readonly file: string;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
-  /** Absent: a new empty folder. */
+  /** By default a new empty folder. */
   readonly cwd?: string;
-  /** Values of variables, which are removed from the program's output before that is shown. */
+  /** Values of variables, which are removed from the program's output before it is displayed. */
   readonly secrets: readonly string[];
 }
 
 export interface Surroundings {
-  /** The starter's environment, the source of `PATH` and similar variables. */
+  /** The environment of the starting process, the source of `PATH` and similar variables. */
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Resolves `${NAME}`; by default from the environment. */
   readonly variable?: VariableLookup;
-  /** The base of relative scripts and `cwd`. */
+  /** The base of relative paths. */
   readonly folder: string;
 }
 
 /** Passed on if set: programs need them to find their files, caches, certificates and proxies. */
 const inherited =
   /^(?:PATH|HOME|TMPDIR|LANG|LC_[A-Z]+|TZ|USER|LOGNAME|NODE_EXTRA_CA_CERTS|SSL_CERT_FILE|SSL_CERT_DIR|XDG_[A-Z_]+_HOME|(?:https?|no|all)_proxy|(?:HTTPS?|NO|ALL)_PROXY)$/;
-/** Settings of the launchers themselves, for them alone: they may hold the token of a registry. */
+/** Settings of the launchers, for them alone: they may contain the token of a registry. */
 const launcherSettings = { npx: /^npm_config_/i, uvx: /^UV_/, python: undefined, node: undefined, program: undefined };
 
-/** An unreachable registry costs seconds, not minutes; a person's own settings override these. */
+/** An unreachable registry costs seconds, not minutes; the user's own settings override these. */
 const npmSettings = {
   npm_config_audit: "false",
   npm_config_fund: "false",
@@ -52,8 +51,8 @@ const npmSettings = {
 export function commandOf(launch: ProgramLaunch, { env, variable, folder }: Surroundings): LaunchCommand {
   const problems: Problem[] = [];
   const lookUp = variable ?? ((name: string) => env[name]);
-  const given = fillAll(launch.uri, Object.entries(launch.env), lookUp, problems);
-  // Names the paths in the message, so that callers can leave out their folders before they pass it on.
+  const filled = fillAll(launch.uri, Object.entries(launch.env), lookUp, problems);
+  // Carries the path, so that callers can remove their folders from the message before they pass it on.
   let cause: Error | undefined;
   const missing = (path: string): Error => Object.assign(new Error("it does not exist", { cause }), { path });
   const cwd = launch.cwd === undefined ? undefined : resolve(folder, launch.cwd);
@@ -74,9 +73,9 @@ export function commandOf(launch: ProgramLaunch, { env, variable, folder }: Surr
   const base = environmentFor(launch, env);
   return {
     ...programOf(launch, script, base["PATH"]),
-    env: { ...base, ...Object.fromEntries(given.values) },
+    env: { ...base, ...Object.fromEntries(filled.values) },
     ...(cwd !== undefined && { cwd }),
-    secrets: given.secrets,
+    secrets: filled.secrets,
   };
 }
 
@@ -85,11 +84,11 @@ export function addressOf(launch: RemoteLaunch, { env, variable }: Surroundings)
   const lookUp = variable ?? ((name: string) => env[name]);
   const headers = fillAll(launch.uri, Object.entries(launch.headers), lookUp, problems);
   for (const [name, value] of headers.values) {
-    // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
+    // oxlint-disable-next-line no-control-regex -- matches control characters on purpose
     if (!/[\u0000-\u0008\u000a-\u001f\u007f]|[^\u0000-\u00ff]/.test(value)) continue;
     const { offset } = launch.headers[name]!;
     problems.push(
-      problemAt(launch.uri, "bad-header", offset, `The value of ${name} has characters that a header must not have.`),
+      problemAt(launch.uri, "bad-header", offset, `The value of ${name} has characters that headers cannot have.`),
     );
   }
   const query = fillAll(
@@ -105,8 +104,8 @@ export function addressOf(launch: RemoteLaunch, { env, variable }: Surroundings)
 }
 
 export function invalidLauncher(problems: readonly Problem[], cause?: Error): BerthError {
-  const places = problems.map(({ message, column }) => `${message} (at character ${column})`);
-  return new BerthError("launcher_invalid", places.join(" "), { data: { problems }, cause });
+  const messages = problems.map(({ message, column }) => `${message} (at character ${column})`);
+  return new BerthError("launcher_invalid", messages.join(" "), { data: { problems }, cause });
 }
 
 function fillAll(

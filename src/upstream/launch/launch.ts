@@ -1,34 +1,30 @@
-/** How to reach an upstream: the content of a launcher URI or a profile, with nothing looked up yet. */
+/** How to reach an upstream: the content of a launcher URI or a profile, with no variables resolved. */
 export type Launch = ProgramLaunch | RemoteLaunch;
 
 export type Launcher = "npx" | "uvx" | "python" | "node" | "http" | "https";
 
 interface LaunchBase {
-  /** As written, for messages: offsets of templates point into it. May hold a secret that its author wrote. */
+  /** As written, for messages: offsets of templates refer to it. May contain a secret that its author wrote. */
   readonly uri: string;
-  /**
-   * For people: names the server in the URI, such as `@scope/pkg@1.2.3`. Never holds a secret, or a folder of the host.
-   */
+  /** A display name of the server, such as `@scope/pkg@1.2.3`. Never contains a secret, or a folder of the host. */
   readonly name: string;
-  /** The only era to connect in; by default the modern one, if the server knows it. */
+  /** The only era to connect in; by default the modern one, if the server supports it. */
   readonly era?: "modern" | "legacy";
 }
 
 export interface ProgramLaunch extends LaunchBase {
-  /** `program` is for profiles and configurations, which may name any; no URI can. */
+  /** `program` is for profiles and configurations, which may name any program; a URI cannot. */
   readonly launcher: "npx" | "uvx" | "python" | "node" | "program";
   /**
-   * npx, uvx: the package with its version, if any. python, node: the path of the script, absolute or relative.
-   * program: a path with a slash in it, or a name that is looked up in PATH.
+   * npx, uvx: the package, with its version if any. python, node: the path of the script, absolute or relative.
+   * program: a path that contains a slash, or a name to look up in PATH.
    */
   readonly target: string;
-  /** npx, uvx: which of the package's programs; by default the launcher chooses. */
+  /** npx, uvx: the package's program to run; by default the launcher chooses. */
   readonly program?: string;
-  /** The program's command line, in order. */
   readonly args: readonly string[];
-  /** Templates, see `Template`. */
   readonly env: Readonly<Record<string, Template>>;
-  /** By default an empty folder of its own. */
+  /** By default a new empty folder. */
   readonly cwd?: string;
 }
 
@@ -40,7 +36,7 @@ export interface RemoteLaunch extends LaunchBase {
   readonly headers: Readonly<Record<string, Template>>;
 }
 
-/** The exact location, for logs. Never holds a secret. */
+/** The exact location, for logs. Never contains a secret. */
 export function placeOf(launch: Launch): string {
   return "url" in launch ? launch.url : launch.target;
 }
@@ -52,7 +48,7 @@ export interface Template {
   readonly offset: number;
 }
 
-/** `written` is the whole variable with its braces. */
+/** `written` is the whole variable, including its braces. */
 export type VariableLookup = (name: string, written?: string) => string | undefined;
 
 /**
@@ -75,16 +71,15 @@ export function fillTemplate(
   return { text: filled + rest.replaceAll("$${", "${"), unset };
 }
 
-/** Linear only in a text that ends with a brace. */
+/** Linear only for text that ends with a brace. */
 const VARIABLE = /\$\$\{|\$\{([^}]*?)(?::-([^}]*))?\}/g;
 
-/** No variable ends after the last `}`, and a search there could be repeated for each opening brace. */
+/** No variable ends after the last `}`, and a search there would be repeated for each opening brace. */
 function atLastBrace(text: string): [closed: string, rest: string] {
   const end = text.lastIndexOf("}") + 1;
   return [text.slice(0, end), text.slice(end)];
 }
 
-/** The names of all variables that a launch is filled in with, each once. */
 export function variablesTaken(launch: Launch): string[] {
   const templates =
     "url" in launch

@@ -6,9 +6,8 @@ import { readProgramKeys, readRemoteKeys } from "./query-keys.ts";
 import { decodePiece, splitQuery, UriProblems, type UriPiece, type QueryPair } from "./uri-text.ts";
 
 /**
- * Launcher URIs: `mcp+{npx,uvx,python,node,http,https}://…?…`, read strictly. Pure: uses no file, variable or network.
- * Every problem is found in one pass, with its place. The rules: docs/launcher-uris.md (seeds 000 and 001 give the
- * form, and leave much open).
+ * Launcher URIs: `mcp+{npx,uvx,python,node,http,https}://…?…`, parsed strictly. Pure: uses no file, variable or
+ * network. Finds every problem in one pass, with its position. The rules: docs/launcher-uris.md.
  */
 type ParsedLauncher =
   | { readonly launch: Launch; readonly operation: Operation; readonly problems?: undefined }
@@ -23,43 +22,43 @@ export function parseLauncher(uri: string): ParsedLauncher {
   return parsed === undefined || problems.list.length > 0 ? { problems: problems.list } : parsed;
 }
 
-/** As `parseLauncher`, for an entry, which starts a server and calls nothing. */
+/** Like `parseLauncher`, for an entry, which starts a server and calls nothing. */
 export function parseServer(uri: string): ParsedLauncher {
   const parsed = parseLauncher(uri);
   if (parsed.problems) return parsed;
   const { launch, operation } = parsed;
   const [{ name } = { name: Object.keys(operation.arguments.json)[0] }] = operation.arguments.texts;
-  const named = operation.target?.kind ?? name;
-  if (named === undefined) return parsed;
+  const extra = operation.target?.kind ?? name;
+  if (extra === undefined) return parsed;
   const problems = new UriProblems(uri);
   const isOfUrl = !operation.target && (launch.launcher === "http" || launch.launcher === "https");
-  const hint = isOfUrl ? `; write "query.${named}=" for a parameter of the server's URL` : "";
-  const message = `An entry says how to start a server and calls nothing; leave out "${named}="${hint}.`;
+  const hint = isOfUrl ? `; write "query.${extra}=" for a parameter of the server's URL` : "";
+  const message = `An entry says how to start a server and calls nothing; leave out "${extra}="${hint}.`;
   problems.add("not-a-server", uri.indexOf("?") + 1, message);
   return { problems: problems.list };
 }
 
 function parse(uri: string, problems: UriProblems): { launch: Launch; operation: Operation } | undefined {
   if (uri.length > URI_LENGTH_MAX) return problems.add("too-long", 0, `More than ${URI_LENGTH_MAX} characters.`);
-  // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
+  // oxlint-disable-next-line no-control-regex -- matches control characters on purpose
   const control = /[\u0000-\u001f\u007f]/.exec(uri);
   if (control) return problems.add("bad-character", control.index, "A control character must be percent-encoded.");
   const scheme = /^mcp\+([^:/?#]*):\/\//.exec(uri);
   if (!scheme) {
-    const meant = launcherMeant(uri);
-    const suggestion = meant === undefined ? "." : `; did you mean ${meant}?`;
+    const suggested = launcherMeant(uri);
+    const suggestion = suggested === undefined ? "." : `; did you mean ${suggested}?`;
     return problems.add(
       "not-a-launcher",
       0,
-      `A launcher URI begins with ${launchers.map(start).join(", ")}${suggestion}`,
+      `A launcher URI begins with ${launchers.map(prefix).join(", ")}${suggestion}`,
     );
   }
   const launcher = launchers.find((name) => name === scheme[1]);
   if (launcher === undefined) {
-    const known = launchers.join(", ");
-    const meant = scheme[1] === "npm" ? "npx" : nearestName(scheme[1]!, launchers);
-    const suggestion = meant === undefined ? "" : ` Did you mean mcp+${meant}://?`;
-    return problems.add("unknown-launcher", 4, `There is no launcher "${scheme[1]}"; there are ${known}.${suggestion}`);
+    const valid = launchers.join(", ");
+    const suggested = scheme[1] === "npm" ? "npx" : nearestName(scheme[1]!, launchers);
+    const suggestion = suggested === undefined ? "" : ` Did you mean mcp+${suggested}://?`;
+    return problems.add("unknown-launcher", 4, `There is no launcher "${scheme[1]}"; there are ${valid}.${suggestion}`);
   }
   const fragment = uri.indexOf("#");
   if (fragment !== -1) {
@@ -75,11 +74,11 @@ function parse(uri: string, problems: UriProblems): { launch: Launch; operation:
   return launch && operation && { launch, operation };
 }
 
-/** The launcher URI that a person may have meant who wrote a URL, a script, a package, or the command that starts one. */
+/** The launcher URI probably meant by a URL, a script, a package, or the command that starts one. */
 export function launcherMeant(text: string): string | undefined {
-  if (text.length > MEANT_UNITS_MAX) return undefined;
-  const [, command, named] = /^(npx|uvx)(?: +-{1,2}[\w-]+)* +([^ -][^ ]*)/.exec(text) ?? [];
-  if (command !== undefined) return `mcp+${command}://${named}`;
+  if (text.length > SUGGESTION_UNITS_MAX) return undefined;
+  const [, command, packageName] = /^(npx|uvx)(?: +-{1,2}[\w-]+)* +([^ -][^ ]*)/.exec(text) ?? [];
+  if (command !== undefined) return `mcp+${command}://${packageName}`;
   if (/\s/.test(text)) return undefined;
   if (/^(?:npx|uvx|python|node):\/\//.test(text)) return `mcp+${text}`;
   if (/^https?:\/\//.test(text)) return launcherOfUrl(text.replace(/([?&])query\./g, "$1"));
@@ -95,8 +94,8 @@ export function launcherMeant(text: string): string | undefined {
 }
 
 /**
- * The launcher URI that a plain URL stands for: its query is part of the address. Anything else stays as it is, and is
- * reported where launcher URIs are read.
+ * The launcher URI of a plain URL, whose query is part of the address. Anything else is returned unchanged, and
+ * reported when it is parsed.
  */
 export function launcherOfUrl(text: string): string {
   if (!/^https?:\/\//i.test(text)) return text;
@@ -106,12 +105,12 @@ export function launcherOfUrl(text: string): string {
   const pairs = [...new URLSearchParams(rest.startsWith("?") ? query : "")].map(
     ([name, value]) => `query.${encodeURIComponent(name)}=${encodeURIComponent(value)}`,
   );
-  const asked = pairs.length > 0 ? `?${pairs.join("&")}` : "";
-  return `mcp+${address.replace(/^https?/i, (scheme) => scheme.toLowerCase())}${asked}${fragment.length > 0 ? `#${fragment.join("#")}` : ""}`;
+  const queryText = pairs.length > 0 ? `?${pairs.join("&")}` : "";
+  return `mcp+${address.replace(/^https?/i, (scheme) => scheme.toLowerCase())}${queryText}${fragment.length > 0 ? `#${fragment.join("#")}` : ""}`;
 }
 
-/** A longer text is no mistyped name. */
-const MEANT_UNITS_MAX = 256;
+/** Longer text is not a mistyped name. */
+const SUGGESTION_UNITS_MAX = 256;
 
 /** The name between `://` and `?`. The folders of a script belong to the host and are hidden from callers. */
 export function launchedName(launcher: string, path: string): string {
@@ -135,16 +134,16 @@ function readLaunch(
     }
     case "npx":
     case "uvx": {
-      const found = readPackage(launcher, path, problems);
+      const packageLaunch = readPackage(launcher, path, problems);
       const keys = readProgramKeys(query, problems);
-      return found && { uri, name, launcher, ...found, ...keys };
+      return packageLaunch && { uri, name, launcher, ...packageLaunch, ...keys };
     }
     case "python":
     case "node": {
       const keys = readProgramKeys(query, problems);
       const target = decodePiece(path, problems);
       if (target === "") {
-        return problems.add("missing-script", path.offset, `Which script? Write ${start(launcher)}./path.`);
+        return problems.add("missing-script", path.offset, `Which script? Write ${prefix(launcher)}./path.`);
       }
       return target === undefined ? undefined : { uri, name, launcher, target, ...keys };
     }
@@ -153,7 +152,7 @@ function readLaunch(
 
 function readUrl(launcher: "http" | "https", { text, offset }: UriPiece, problems: UriProblems): string | undefined {
   const authority = text.split("/", 1)[0]!;
-  if (authority === "") return problems.add("missing-host", offset, `Which host? Write ${start(launcher)}host/path.`);
+  if (authority === "") return problems.add("missing-host", offset, `Which host? Write ${prefix(launcher)}host/path.`);
   if (authority.includes("@")) {
     return problems.add(
       "credentials",
@@ -165,19 +164,19 @@ function readUrl(launcher: "http" | "https", { text, offset }: UriPiece, problem
   return URL.canParse(url) ? new URL(url).href : problems.add("bad-url", offset, `"${url}" is not a URL.`);
 }
 
-function start(launcher: Launcher): string {
+function prefix(launcher: Launcher): string {
   return `mcp+${launcher}://`;
 }
 
-interface FoundPackage {
+interface PackageLaunch {
   /** With its version, in the launcher's form: `@scope/pkg@1.2.3`, `package==1.2.3`. */
   readonly target: string;
   readonly program?: string;
 }
 
 /**
- * The valid names of packages, versions and programs. None begins with a dash, so none can be taken for an option, and
- * none can be a path, a URL or a repository.
+ * Valid names of packages, versions and programs. None begins with a dash, so none can be taken for an option, and none
+ * can be a path, a URL or a repository.
  */
 const forms = {
   npx: {
@@ -191,29 +190,29 @@ const forms = {
     example: "mcp+uvx://package@1.2.3/program",
   },
 } as const;
-/** npm and uv take such a name or version for a file in the folder that they start in. */
+/** npm and uv treat such a name or version as a file in the current folder. */
 const archive = /\.(?:tgz|tar|tar\.\w+|whl|zip)$/i;
 const programForm = /^[A-Za-z0-9_][A-Za-z0-9._-]*$/;
 
 /** `[@scope/]name[@version][/program]`; undefined if it is invalid, with the problem reported. */
-function readPackage(launcher: "npx" | "uvx", path: UriPiece, problems: UriProblems): FoundPackage | undefined {
+function readPackage(launcher: "npx" | "uvx", path: UriPiece, problems: UriProblems): PackageLaunch | undefined {
   const { name: nameForm, version: versionForm, example } = forms[launcher];
   const text = decodePiece(path, problems);
   if (text === undefined) return undefined;
   if (text === "") return problems.add("missing-package", path.offset, `Which package? Write ${example}.`);
   const parts = text.split("/");
-  const wanted = text.startsWith("@") && launcher === "npx" ? 2 : 1;
-  if (parts.length < wanted || parts[wanted - 1] === "") {
+  const nameParts = text.startsWith("@") && launcher === "npx" ? 2 : 1;
+  if (parts.length < nameParts || parts[nameParts - 1] === "") {
     return problems.add("missing-package", path.offset, `"${text}" names a scope but no package; write ${example}.`);
   }
-  if (parts.length > wanted + 1) {
+  if (parts.length > nameParts + 1) {
     return problems.add("bad-package", path.offset, `"${text}" has too many slashes; write ${example}.`);
   }
-  const named = parts.slice(0, wanted).join("/");
-  const at = named.indexOf("@", 1);
-  const name = at === -1 ? named : named.slice(0, at);
-  const version = at === -1 ? undefined : named.slice(at + 1);
-  const program = parts[wanted];
+  const spec = parts.slice(0, nameParts).join("/");
+  const at = spec.indexOf("@", 1);
+  const name = at === -1 ? spec : spec.slice(0, at);
+  const version = at === -1 ? undefined : spec.slice(at + 1);
+  const program = parts[nameParts];
   if (!nameForm.test(name) || archive.test(name)) {
     return problems.add("bad-package", path.offset, `"${name}" is not a package name; write ${example}.`);
   }
@@ -221,7 +220,7 @@ function readPackage(launcher: "npx" | "uvx", path: UriPiece, problems: UriProbl
     return problems.add("bad-version", path.offset + at + 1, `"${version}" is not a version, a range or a tag.`);
   }
   if (program !== undefined && !programForm.test(program)) {
-    const offset = path.offset + named.length + 1;
+    const offset = path.offset + spec.length + 1;
     return problems.add("bad-program", offset, `"${program}" is not the name of a package's program.`);
   }
   return { target: version === undefined ? name : `${name}@${version}`, ...(program !== undefined && { program }) };

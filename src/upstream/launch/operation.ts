@@ -2,9 +2,9 @@ import { isObject, type JsonObject } from "../../lib/json.ts";
 import { isReservedKey, single } from "./query-keys.ts";
 import type { QueryPair, UriProblems } from "./uri-text.ts";
 
-/** The operation at the server, as far as the URI states it. */
+/** The operation at the server that the URI states. */
 export interface Operation {
-  /** Absent: none, as for `inspect`. */
+  /** Absent if there is none, as for `inspect`. */
   readonly target?: OperationTarget;
   readonly arguments: GivenArguments;
 }
@@ -16,7 +16,7 @@ export type OperationTarget =
 export const listNames = ["tools", "resources", "templates", "prompts"] as const;
 export type UpstreamListName = (typeof listNames)[number];
 
-/** Arguments from a URI: text that the tool's schema will convert, and JSON that stays as it is. */
+/** Arguments from a URI: text to be converted by the tool's schema, and JSON that is used as it is. */
 export interface GivenArguments {
   readonly texts: readonly { readonly name: string; readonly values: readonly string[] }[];
   readonly json: JsonObject;
@@ -27,18 +27,18 @@ export function readOperation(query: readonly QueryPair[], problems: UriProblems
     const pair = single(query, kind, problems);
     return pair ? [{ kind, pair }] : [];
   });
-  const given = readArguments(query, problems);
+  const args = readArguments(query, problems);
   const [first, second] = targets;
   if (second) {
     const { kind, pair } = second;
     return problems.add("two-targets", pair.keyOffset, `${kind}= and ${first!.kind}= exclude each other; give one.`);
   }
-  if (!first) return { arguments: given };
+  if (!first) return { arguments: args };
   const { kind, pair } = first;
   if (pair.value === "") return problems.add("missing-value", pair.valueOffset, `${kind}= needs a name.`);
-  if (kind !== "list") return { target: { kind, name: pair.value }, arguments: given };
+  if (kind !== "list") return { target: { kind, name: pair.value }, arguments: args };
   const list = listNames.find((name) => name === pair.value);
-  if (list) return { target: { kind, name: list }, arguments: given };
+  if (list) return { target: { kind, name: list }, arguments: args };
   return problems.add("bad-list", pair.valueOffset, `list= takes ${listNames.join(", ")}, not "${pair.value}".`);
 }
 

@@ -7,10 +7,10 @@ type RemoteKeys = Pick<RemoteLaunch, "headers" | "query" | "era">;
 const programKeys = ["command", "arg", "cwd"];
 const programPrefixes = ["env."];
 const remotePrefixes = ["header.", "query."];
-/** Keys that name the operation, not the way to the server. */
+/** Keys that name the operation, not how to reach the server. */
 const operationKeys = ["tool", "resource", "prompt", "list", "args"];
 
-/** Set by the protocol's own transport or by the connection; a user's header of that name would break them. */
+/** Set by the transport or by the connection; a user's header of that name would break them. */
 const ownHeaders = /^(?:mcp-.*|content-type|content-length|accept|host|connection|transfer-encoding|last-event-id)$/i;
 const variableForm = /^[A-Za-z_][A-Za-z0-9_]*$/;
 const headerForm = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
@@ -24,21 +24,21 @@ export function isReservedKey(key: string): boolean {
 }
 
 export function readProgramKeys(query: readonly QueryPair[], problems: UriProblems): ProgramKeys {
-  refuse(query, remotePrefixes, problems, "is for mcp+http:// and mcp+https:// only");
+  rejectKeys(query, remotePrefixes, problems, "is for mcp+http:// and mcp+https:// only");
   const command = single(query, "command", problems);
   const cwd = single(query, "cwd", problems);
   if (cwd?.value === "") problems.add("missing-value", cwd.valueOffset, "cwd= needs a folder.");
   return {
     args: [command, ...query.filter(({ key }) => key === "arg")].flatMap((pair) => (pair ? [pair.value] : [])),
-    env: named(query, "env.", variableForm, "variable of the environment", problems),
+    env: readNamed(query, "env.", variableForm, "variable of the environment", problems),
     ...(cwd && { cwd: cwd.value }),
     ...readEra(query, problems),
   };
 }
 
 export function readRemoteKeys(query: readonly QueryPair[], problems: UriProblems): RemoteKeys {
-  refuse(query, [...programKeys, ...programPrefixes], problems, "is for upstreams that Berth starts");
-  const headers = named(query, "header.", headerForm, "header", problems);
+  rejectKeys(query, [...programKeys, ...programPrefixes], problems, "is for upstreams that Berth starts");
+  const headers = readNamed(query, "header.", headerForm, "header", problems);
   for (const { key, keyOffset } of query) {
     const header = key.slice("header.".length);
     if (key.startsWith("header.") && ownHeaders.test(header)) {
@@ -49,7 +49,7 @@ export function readRemoteKeys(query: readonly QueryPair[], problems: UriProblem
     headers,
     query: query
       .filter(({ key }) => key.startsWith("query."))
-      .map((pair) => ({ name: pair.key.slice("query.".length), value: template(pair, problems) })),
+      .map((pair) => ({ name: pair.key.slice("query.".length), value: readTemplate(pair, problems) })),
     ...readEra(query, problems),
   };
 }
@@ -68,27 +68,27 @@ export function single(query: readonly QueryPair[], key: string, problems: UriPr
   return first;
 }
 
-function named(
+function readNamed(
   query: readonly QueryPair[],
   prefix: string,
   form: RegExp,
   what: string,
   problems: UriProblems,
 ): Record<string, Template> {
-  const found = new Map<string, Template>();
+  const templates = new Map<string, Template>();
   const seen = new Set<string>();
   for (const pair of query.filter(({ key }) => key.startsWith(prefix))) {
     const name = pair.key.slice(prefix.length);
-    const same = prefix === "header." ? name.toLowerCase() : name;
+    const normalized = prefix === "header." ? name.toLowerCase() : name;
     if (!form.test(name)) problems.add("bad-name", pair.keyOffset, `"${name}" is not a valid name for a ${what}.`);
-    if (seen.has(same)) problems.add("duplicate-key", pair.keyOffset, `${pair.key}= is given twice.`);
-    seen.add(same);
-    found.set(name, template(pair, problems));
+    if (seen.has(normalized)) problems.add("duplicate-key", pair.keyOffset, `${pair.key}= is given twice.`);
+    seen.add(normalized);
+    templates.set(name, readTemplate(pair, problems));
   }
-  return Object.fromEntries(found);
+  return Object.fromEntries(templates);
 }
 
-function template({ value, valueOffset }: QueryPair, problems: UriProblems): Template {
+function readTemplate({ value, valueOffset }: QueryPair, problems: UriProblems): Template {
   for (const name of variablesOf(value)) {
     if (!variableForm.test(name)) {
       problems.add("bad-variable", valueOffset, `"\${${name}}" names no variable; a literal \${ is written $\${.`);
@@ -97,7 +97,7 @@ function template({ value, valueOffset }: QueryPair, problems: UriProblems): Tem
   return { text: value, offset: valueOffset };
 }
 
-function refuse(query: readonly QueryPair[], keys: readonly string[], problems: UriProblems, why: string): void {
+function rejectKeys(query: readonly QueryPair[], keys: readonly string[], problems: UriProblems, why: string): void {
   for (const { key, keyOffset } of query) {
     if (!keys.some((refused) => (refused.endsWith(".") ? key.startsWith(refused) : key === refused))) continue;
     problems.add(

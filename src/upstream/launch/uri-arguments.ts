@@ -9,22 +9,22 @@ export interface ConvertedArguments {
 }
 
 /**
- * Converts text from a URI to the types that a tool's schema names. An argument unknown to the schema stays text. A
- * repeated argument is a list, and so is a single one where the schema wants a list; a list or an object may also be
- * written as JSON. Values that were given as JSON stay as they are.
+ * Converts text from a URI to the types in a tool's schema. An argument unknown to the schema stays text. A repeated
+ * argument is a list, and so is a single one if the schema requires a list; a list or an object may also be written as
+ * JSON. Values that were given as JSON stay as they are.
  */
 export function convertArguments(given: GivenArguments, schema: JsonSchema): ConvertedArguments {
   const problems: Problem[] = [];
-  const reach = new Reach(schema);
+  const search = new Search(schema);
   const converted = given.texts.map(({ name, values }): [string, Json] => {
     const property = propertySchema(schema, name);
-    const value = convertAll(values, property, reach);
+    const value = convertAll(values, property, search);
     if (value !== undefined) return [name, value];
-    const said = values.map((text) => JSON.stringify(text)).join(", ");
-    const wanted = wordsFor(property, reach);
+    const quotedValues = values.map((text) => JSON.stringify(text)).join(", ");
+    const expected = describeSchema(property, search);
     problems.push({
       code: "bad-argument",
-      message: `The argument ${name} must be ${wanted}, not ${said}.`,
+      message: `The argument ${name} must be ${expected}, not ${quotedValues}.`,
       severity: "error",
     });
     return [name, null];
@@ -43,26 +43,26 @@ function propertySchema(schema: JsonSchema, name: string): unknown {
   return isObject(additionalProperties) ? additionalProperties : {};
 }
 
-function convertAll(values: readonly string[], schema: unknown, reach: Reach): Json | undefined {
+function convertAll(values: readonly string[], schema: unknown, search: Search): Json | undefined {
   const [first = "", ...others] = values;
-  if (others.length === 0) return convert(first, schema, reach);
-  for (const one of reach.alternativesOf(schema)) {
-    const items = itemsOf(one);
-    if (!typesOf(one).includes("array")) continue;
+  if (others.length === 0) return convert(first, schema, search);
+  for (const one of search.alternatives(schema)) {
+    const items = itemSchema(one);
+    if (!schemaTypes(one).includes("array")) continue;
     const list: Json[] = [];
     for (const text of values) {
-      const value = convert(text, items, reach);
+      const value = convert(text, items, search);
       if (value === undefined) break;
       list.push(value);
     }
     if (list.length === values.length) return list;
   }
-  return reach.isOver || (typesOf(schema).length === 0 && !isKnown(schema)) ? [...values] : undefined;
+  return search.isExhausted || (schemaTypes(schema).length === 0 && !isConstrained(schema)) ? [...values] : undefined;
 }
 
-/** `seen` holds the schemas already tried for this text: it would fit no better again. */
-function convert(text: string, schema: unknown, reach: Reach, seen: Seen = new Set()): Json | undefined {
-  for (const one of reach.alternativesOf(schema, seen)) {
+/** `seen` holds the schemas that were already tried for this text. */
+function convert(text: string, schema: unknown, search: Search, seen: Seen = new Set()): Json | undefined {
+  for (const one of search.alternatives(schema, seen)) {
     const members = "const" in one ? [one["const"]] : one["enum"];
     if (Array.isArray(members)) {
       const member: unknown = members.find(
@@ -71,22 +71,22 @@ function convert(text: string, schema: unknown, reach: Reach, seen: Seen = new S
       if (member !== undefined) return member as Json;
       continue;
     }
-    const types = typesOf(one);
+    const types = schemaTypes(one);
     if (types.length === 0) return text;
     for (const type of orderedTypes) {
-      const value = types.includes(type) ? convertTo(type, text, one, reach, seen) : undefined;
+      const value = types.includes(type) ? convertTo(type, text, one, search, seen) : undefined;
       if (value !== undefined) return value;
     }
   }
   return undefined;
 }
 
-/** Text is last: anything is text. */
+/** Strings come last: any text is a string. */
 const orderedTypes = ["null", "boolean", "integer", "number", "array", "object", "string"];
 /** The JSON form of numbers, which excludes `0x10`, ` 1` and an empty text. */
 const numberForm = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
 
-function convertTo(type: string, text: string, schema: JsonSchema, reach: Reach, seen: Seen): Json | undefined {
+function convertTo(type: string, text: string, schema: JsonSchema, search: Search, seen: Seen): Json | undefined {
   switch (type) {
     case "null":
       return text === "null" ? null : undefined;
@@ -100,7 +100,7 @@ function convertTo(type: string, text: string, schema: JsonSchema, reach: Reach,
     case "array": {
       const list = text.startsWith("[") ? tryParseJson(text) : undefined;
       if (Array.isArray(list)) return list;
-      const item = convert(text, itemsOf(schema), reach, seen);
+      const item = convert(text, itemSchema(schema), search, seen);
       return item === undefined ? undefined : [item];
     }
     case "object": {
@@ -114,12 +114,12 @@ function convertTo(type: string, text: string, schema: JsonSchema, reach: Reach,
 
 type Seen = Set<JsonSchema>;
 
-/** The most schemas tried for one text, and the most steps spent for all texts; texts beyond these stay texts. */
+/** Schemas tried for one text, and steps spent on all texts; texts beyond these limits stay texts. */
 const SCHEMAS_MAX = 512;
 const STEPS_MAX = 50_000;
 
 /** Bounds the search through an upstream's schema. */
-class Reach {
+class Search {
   readonly #root: JsonSchema;
   #steps = 0;
 
@@ -127,68 +127,68 @@ class Reach {
     this.#root = root;
   }
 
-  get isOver(): boolean {
+  get isExhausted(): boolean {
     return this.#steps > STEPS_MAX;
   }
 
   /** The alternatives of a schema: follows local references, and lists each choice of `anyOf` and `oneOf` once. */
-  alternativesOf(schema: unknown, seen: Seen = new Set()): JsonSchema[] {
+  alternatives(schema: unknown, seen: Seen = new Set()): JsonSchema[] {
     const found: JsonSchema[] = [];
-    // Text accepts anything, so the other types are tried first.
-    if (!this.#collect(schema, seen, found)) return [...found.filter((one) => !isText(one)), {}];
-    return [...found.filter((one) => !isText(one)), ...found.filter(isText)];
+    // A string schema accepts any text, so the other types are tried first.
+    if (!this.#collect(schema, seen, found)) return [...found.filter((one) => !isStringSchema(one)), {}];
+    return [...found.filter((one) => !isStringSchema(one)), ...found.filter(isStringSchema)];
   }
 
-  /** False if there is more than may be looked at. */
+  /** False when a limit is exceeded. */
   #collect(schema: unknown, seen: Seen, found: JsonSchema[]): boolean {
     if (!isObject(schema)) return found.push({}) > 0;
     if (seen.has(schema)) return true;
     const { $ref, anyOf, oneOf } = schema;
-    const several = Array.isArray(anyOf) ? anyOf : oneOf;
-    this.#steps += 1 + lengthOf(schema["enum"]) + lengthOf(schema["type"]);
-    if (seen.size === SCHEMAS_MAX || this.isOver) return false;
+    const choices = Array.isArray(anyOf) ? anyOf : oneOf;
+    this.#steps += 1 + listLength(schema["enum"]) + listLength(schema["type"]);
+    if (seen.size === SCHEMAS_MAX || this.isExhausted) return false;
     seen.add(schema);
     if (typeof $ref === "string") {
       this.#steps += $ref.split("/").length;
       return this.#collect(valueAt(this.#root, $ref), seen, found);
     }
-    if (!Array.isArray(several)) return found.push(schema) > 0;
-    return several.every((one) => this.#collect(one, seen, found));
+    if (!Array.isArray(choices)) return found.push(schema) > 0;
+    return choices.every((one) => this.#collect(one, seen, found));
   }
 }
 
-function lengthOf(list: unknown): number {
+function listLength(list: unknown): number {
   return Array.isArray(list) ? list.length : 0;
 }
 
-function isText(schema: JsonSchema): boolean {
-  return typesOf(schema).includes("string") && !("const" in schema) && !("enum" in schema);
+function isStringSchema(schema: JsonSchema): boolean {
+  return schemaTypes(schema).includes("string") && !("const" in schema) && !("enum" in schema);
 }
 
-function typesOf(schema: unknown): readonly unknown[] {
+function schemaTypes(schema: unknown): readonly unknown[] {
   if (!isObject(schema)) return [];
   const { type } = schema;
   return Array.isArray(type) ? type : type === undefined ? [] : [type];
 }
 
-function itemsOf(schema: JsonSchema): unknown {
+function itemSchema(schema: JsonSchema): unknown {
   return isObject(schema["items"]) ? schema["items"] : {};
 }
 
-function isKnown(schema: unknown): boolean {
+function isConstrained(schema: unknown): boolean {
   return isObject(schema) && ["enum", "const", "anyOf", "oneOf", "$ref"].some((keyword) => keyword in schema);
 }
 
-function wordsFor(schema: unknown, reach: Reach): string {
-  const words = reach.alternativesOf(schema).flatMap((one) => {
+function describeSchema(schema: unknown, search: Search): string {
+  const words = search.alternatives(schema).flatMap((one) => {
     if ("const" in one) return [JSON.stringify(one["const"])];
     if (Array.isArray(one["enum"])) return one["enum"].map((value) => JSON.stringify(value));
-    return typesOf(one).map((type) => articles[String(type)] ?? String(type));
+    return schemaTypes(one).map((type) => typeWords[String(type)] ?? String(type));
   });
   return [...new Set(words)].join(" or ") || "one value";
 }
 
-const articles: Record<string, string> = {
+const typeWords: Record<string, string> = {
   null: "null",
   boolean: "true or false",
   integer: "a whole number",

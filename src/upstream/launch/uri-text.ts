@@ -13,7 +13,7 @@ export interface QueryPair {
   readonly valueOffset: number;
 }
 
-/** Collects the problems of one URI; each points at its place. */
+/** Collects the problems of one URI, each with its position. */
 export class UriProblems {
   readonly list: Problem[] = [];
   readonly #uri: string;
@@ -28,9 +28,9 @@ export class UriProblems {
   }
 }
 
-/** The first problems are enough for one round of corrections. */
+/** The first problems suffice for one round of corrections. */
 const PROBLEMS_MAX = 50;
-/** The excerpt of a longer URI, before and after the place of a problem. */
+/** The length of the excerpt of a longer URI, before and after the position of a problem. */
 const FRAME_UNITS = 200;
 
 export function problemAt(uri: string, code: string, offset: number, message: string): Problem {
@@ -46,10 +46,10 @@ export function problemAt(uri: string, code: string, offset: number, message: st
   };
 }
 
-/** No real URI has more of them. */
+/** More than any real URI has. */
 const PAIRS_MAX = 1_000;
 
-/** Undoes percent-encoding; undefined if it is broken, with the problem reported. */
+/** Decodes percent-encoding; undefined if it is invalid, with the problem reported. */
 export function decodePiece(
   { text, offset }: UriPiece,
   problems: UriProblems,

@@ -18,14 +18,12 @@ import { LongPage, broken, isText, shortResult, type LeftOutEntry, type AnyResul
 import { isOfOneMethod, type UpstreamError } from "./upstream-error.ts";
 
 /**
- * The entries of a server's list: valid ones are kept whole, and invalid ones are reported. The official client refuses
- * the whole list for one bad schema, and real servers have such (`{"$schema": …}` without a `type`).
+ * The entries of a server's list: valid ones are passed on whole, and invalid ones are reported. The official client
+ * rejects the whole list for one bad schema, which real servers have (`{"$schema": …}` without a `type`).
  */
 export interface UpstreamListed<T> {
-  /** In the server's own order. */
   readonly items: readonly T[];
   readonly problems: readonly Problem[];
-  /** The size of all accepted entries. */
   readonly bytes: number;
   /** Set if a page after the first failed, so that further entries are unknown. */
   readonly failure?: UpstreamError;
@@ -37,22 +35,22 @@ export type ListedResource = ResourceContract & { readonly [field: string]: unkn
 export type ListedTemplate = ResourceTemplateContract & { readonly [field: string]: unknown };
 export type ListedPrompt = PromptContract & { readonly [field: string]: unknown };
 
-/** A corrected entry, or why it is left out. `warnings` collects the corrections. */
+/** Returns a corrected entry, or the reason why it is omitted. `warnings` collects the corrections. */
 type Fix<T> = (entry: Record<string, unknown>, warnings: string[]) => T | string;
 
-/** Other calls get their turn meanwhile. */
+/** Yields to other calls. */
 export async function readEntries<T>(
   what: string,
   entries: readonly unknown[],
   key: string,
   fix: Fix<T>,
 ): Promise<Pick<UpstreamListed<T>, "items" | "problems">> {
-  const turn = turnTaker();
+  const maybeYield = turnTaker();
   const items: T[] = [];
   const problems: Problem[] = [];
   const seen = new Set<string>();
   for (const [index, entry] of entries.entries()) {
-    await turn();
+    await maybeYield();
     const name = isObject(entry) ? entry[key] : undefined;
     if (!isObject(entry) || !isKey(name)) {
       problems.push(problem(`${what} number ${index + 1} has no valid ${key} and is left out.`));
@@ -75,12 +73,12 @@ export async function readEntries<T>(
   return { items, problems };
 }
 
-/** Reports the entries of a list that were left out unread, one problem for each reason, and the unread pages. */
+/** Reports the entries of a list that were omitted unread, one problem for each reason, and the unread pages. */
 export function problemsOf(method: string, what: string, { leftOut, cut }: ReadList): Problem[] {
   const byReason = new Map<string, { name: string; others: number }>();
   for (const { name, why } of leftOut) {
-    const known = byReason.get(why);
-    if (known) known.others += 1;
+    const reported = byReason.get(why);
+    if (reported) reported.others += 1;
     else byReason.set(why, { name, others: 0 });
   }
   const all = Array.from(byReason, ([why, { name, others }]) => {
@@ -92,8 +90,8 @@ export function problemsOf(method: string, what: string, { leftOut, cut }: ReadL
 
 export const fixTool: Fix<ListedTool> = (entry, warnings) => {
   if (!isObject(entry["inputSchema"])) warnings.push("its inputSchema is not a JSON Schema and accepts any object");
-  const sound = soundFields("tool", entry, warningOf(warnings));
-  const inputSchema = isObject(sound["inputSchema"]) ? sound["inputSchema"] : { type: "object" };
+  const valid = soundFields("tool", entry, collectWarnings(warnings));
+  const inputSchema = isObject(valid["inputSchema"]) ? valid["inputSchema"] : { type: "object" };
   const { type } = inputSchema;
   if (type !== "object") {
     const isOther = type !== undefined && !(Array.isArray(type) && type.includes("object"));
@@ -101,33 +99,33 @@ export const fixTool: Fix<ListedTool> = (entry, warnings) => {
     warnings.push('its inputSchema does not say "type": "object"');
   }
   const [header] = faultsOfHeaders(inputSchema);
-  // Clients over HTTP must refuse such a tool.
+  // HTTP clients must reject such a tool.
   if (header) return cutText(header.message, FAULT_UNITS_MAX);
-  return { ...sound, inputSchema: { ...inputSchema, type: "object" } } as unknown as ListedTool;
+  return { ...valid, inputSchema: { ...inputSchema, type: "object" } } as unknown as ListedTool;
 };
 
 export const fixResource: Fix<ListedResource> = (entry, warnings) =>
-  soundFields("resource", withName(entry, "uri"), warningOf(warnings)) as unknown as ListedResource;
+  soundFields("resource", withName(entry, "uri"), collectWarnings(warnings)) as unknown as ListedResource;
 
 export const fixTemplate: Fix<ListedTemplate> = (entry, warnings) =>
-  soundFields("template", withName(entry, "uriTemplate"), warningOf(warnings)) as unknown as ListedTemplate;
+  soundFields("template", withName(entry, "uriTemplate"), collectWarnings(warnings)) as unknown as ListedTemplate;
 
 export const fixPrompt: Fix<ListedPrompt> = (entry, warnings) => {
-  const sound = soundFields("prompt", entry, warningOf(warnings));
-  const given = sound["arguments"];
-  if (given === undefined) return sound as unknown as ListedPrompt;
-  if (!Array.isArray(given)) warnings.push("its arguments are not a list and are left out");
-  const args = soundArguments(Array.isArray(given) ? (given as unknown[]) : [], warningOf(warnings));
-  return { ...sound, arguments: args } as unknown as ListedPrompt;
+  const valid = soundFields("prompt", entry, collectWarnings(warnings));
+  const listed = valid["arguments"];
+  if (listed === undefined) return valid as unknown as ListedPrompt;
+  if (!Array.isArray(listed)) warnings.push("its arguments are not a list and are left out");
+  const args = soundArguments(Array.isArray(listed) ? (listed as unknown[]) : [], collectWarnings(warnings));
+  return { ...valid, arguments: args } as unknown as ListedPrompt;
 };
 
-/** Kept as it was sent: the client of a client checks each of its fields. */
+/** Passed on as it was sent: clients check each of its fields. */
 export const fixSkill: Fix<SkillContract> = (entry) => faultOfSkill(entry) ?? (entry as unknown as SkillContract);
 
 const TYPE_UNITS_MAX = 100;
 const FAULT_UNITS_MAX = 300;
 
-function warningOf(warnings: string[]): (field: string, type: string) => void {
+function collectWarnings(warnings: string[]): (field: string, type: string) => void {
   return (field, type) => {
     // Thousands of arguments may be wrong in the same way.
     if (warnings.length >= WARNINGS_MAX) return;
@@ -136,22 +134,19 @@ function warningOf(warnings: string[]): (field: string, type: string) => void {
   };
 }
 
-/** For one entry. */
 const WARNINGS_MAX = 10;
 
 function withName(entry: Record<string, unknown>, key: string): Record<string, unknown> {
   return typeof entry["name"] === "string" ? entry : { ...entry, name: entry[key] };
 }
 
-/** A warning: one bad entry of an upstream does not keep its server from being saved. */
+/** A warning, so that one bad entry of an upstream does not prevent its server from being saved. */
 function problem(message: string, name?: string): Problem {
   return { code: "bad-list-entry", message, severity: "warning", ...(name !== undefined && { tool: name }) };
 }
 
-/** Pages of one list of an upstream. */
 const bounds = fixed({ upstreamListPages: 100 });
 
-/** The member that holds a page's entries, and the key of each entry. */
 interface ListKeys {
   readonly key: string;
   readonly nameKey: string;
@@ -163,9 +158,7 @@ interface ReadList {
   readonly leftOut: LeftOutEntry[];
   bytes: number;
   values: number;
-  /** Why the list was not read to its end. */
   cut?: string;
-  /** Set if a page after the first failed. */
   failure?: UpstreamError;
 }
 
@@ -177,63 +170,62 @@ export async function readPages(
   keys: ListKeys,
   page: (params: { cursor?: Cursor }) => Promise<AnyResult>,
 ): Promise<ReadList> {
-  const read: ReadList = { entries: [], leftOut: [], bytes: 0, values: 0 };
+  const list: ReadList = { entries: [], leftOut: [], bytes: 0, values: 0 };
   const { upstreamListPages } = bounds;
   const cursors = new Set<Cursor>();
   let params: { cursor?: Cursor } = {};
   for (;;) {
     let next: unknown;
     try {
-      next = await readPage(method, keys, await page(params), read);
+      next = await readPage(method, keys, await page(params), list);
     } catch (error) {
       if (cursors.size === 0 || !isOfOneMethod(error)) throw error;
-      return { ...read, failure: error };
+      return { ...list, failure: error };
     }
-    // Servers write null, "", false or 0 for the last page.
-    if (!next) return read;
-    if (!isCursor(next)) read.cut = "its nextCursor is not a string";
-    else if (cursors.has(next)) read.cut = "its nextCursor repeats";
-    else if (cursors.add(next).size >= upstreamListPages) read.cut = `it has more than ${upstreamListPages} pages`;
+    // Servers write null, "", false or 0 on the last page.
+    if (!next) return list;
+    if (!isCursor(next)) list.cut = "its nextCursor is not a string";
+    else if (cursors.has(next)) list.cut = "its nextCursor repeats";
+    else if (cursors.add(next).size >= upstreamListPages) list.cut = `it has more than ${upstreamListPages} pages`;
     else params = { cursor: next };
-    if (read.cut !== undefined) return read;
+    if (list.cut !== undefined) return list;
   }
 }
 
-/** Resolves with the cursor of the next page. */
 async function readPage(
   method: string,
   { key, nameKey }: ListKeys,
   answer: AnyResult,
-  read: ReadList,
+  list: ReadList,
 ): Promise<unknown> {
   const { upstreamListItems } = listBounds;
   const isLong = answer instanceof LongPage;
-  const given = isLong ? { [key]: answer.entries, nextCursor: answer.nextCursor } : shortResult(method, answer);
-  const { [key]: list, nextCursor } = given;
-  // Go writes an empty slice as null.
-  const entries = list === null ? [] : list;
+  const page = isLong ? { [key]: answer.entries, nextCursor: answer.nextCursor } : shortResult(method, answer);
+  const { [key]: items, nextCursor } = page;
+  // Go serializes an empty slice as null.
+  const entries = items === null ? [] : items;
   if (!Array.isArray(entries)) throw broken(method, `its ${key} are not a list`);
-  if (isLong) read.leftOut.push(...answer.leftOut);
-  const turn = turnTaker();
+  if (isLong) list.leftOut.push(...answer.leftOut);
+  const maybeYield = turnTaker();
   for (const [index, each] of (entries as unknown[]).entries()) {
-    await turn();
-    if (read.entries.length + read.leftOut.length >= upstreamListItems) {
-      read.cut = `it has more than ${upstreamListItems} entries`;
+    await maybeYield();
+    if (list.entries.length + list.leftOut.length >= upstreamListItems) {
+      list.cut = `it has more than ${upstreamListItems} entries`;
       return undefined;
     }
-    const at = { nameKey, index, bytes: read.bytes, values: read.values };
-    const sifted = isLong ? siftText(each as string, at) : sift(each, at);
-    if ("why" in sifted) read.leftOut.push(sifted);
+    const position = { nameKey, index, bytes: list.bytes, values: list.values };
+    const checked = isLong ? siftText(each as string, position) : sift(each, position);
+    if ("why" in checked) list.leftOut.push(checked);
     else {
-      read.entries.push(sifted.entry);
-      read.bytes += sifted.bytes;
-      read.values += sifted.values;
+      list.entries.push(checked.entry);
+      list.bytes += checked.bytes;
+      list.values += checked.values;
     }
   }
   return nextCursor;
 }
 
-/** JavaScript does not keep larger numbers as they are. */
+/** Larger numbers lose precision in JavaScript. */
 function isCursor(value: unknown): value is Cursor {
   return isText(value) || (typeof value === "number" && Math.abs(value) <= Number.MAX_SAFE_INTEGER);
 }

@@ -4,7 +4,7 @@ import { hasInexactNumbers, readExactly, type ExactJson } from "../../lib/exact-
 import { isObject, NESTING_MAX, nestsTooDeep, valuesIn, type JsonText } from "../../lib/json.ts";
 import { readingBounds } from "../../lib/reading-bounds.ts";
 import { fixed } from "../../limits/fixed.ts";
-import { messagesIn } from "./messages.ts";
+import { findMessages } from "./messages.ts";
 import {
   LongAnswer,
   LongPage,
@@ -19,20 +19,20 @@ import {
 import { shortError } from "./upstream-error.ts";
 
 /**
- * Upstream messages that are too long for the serving thread to read. The connecting code supplies a `LongReader`,
- * which reads them elsewhere; without one they are read in place. A result stays bytes until the method that it answers
- * is known.
+ * Upstream messages that are too long to parse on the serving thread. The connecting code supplies a `LongReader`,
+ * which parses them elsewhere; without one they are parsed in place. A result stays bytes until the method that it
+ * answers is known.
  */
 export interface LongReader {
   /** Takes ownership of the bytes. */
   message(bytes: Uint8Array<ArrayBuffer>): Promise<LongMessage>;
   /** The same for an event of a stream (`text/event-stream`). */
   event(bytes: Uint8Array<ArrayBuffer>): Promise<LongEvent>;
-  /** As `scalarsAt`; rejects with `invalid_params`. */
+  /** Like `scalarsAt`; rejects with `invalid_params`. */
   scalars(args: JsonText, paths: readonly (readonly string[])[]): Promise<readonly (Scalar | undefined)[]>;
   /** Each of these rejects with `upstream_protocol` for a result that does not match its method. */
   toolResult(what: string, answer: LongAnswer): Promise<ToolResult>;
-  /** The detail of a task, apart from the result that may be in it. */
+  /** The detail of a task, separate from the result that may be in it. */
   taskResult(what: string, answer: LongAnswer): Promise<LongTask>;
   resourceResult(what: string, answer: LongAnswer): Promise<ResourceResult>;
   promptResult(what: string, answer: LongAnswer): Promise<UpstreamPromptResult>;
@@ -44,15 +44,14 @@ export interface LongTask {
   readonly result: ToolResult | undefined;
 }
 
-/** The content of one message, or of a batch. */
 export interface LongMessage {
   /** A JSON list of the messages without their results; undefined without a message. */
   readonly text: string | undefined;
-  /** By the numbers of their messages; a result that is no page is JSON. */
+  /** By message index; a result that is not a page is JSON. */
   readonly results: readonly LongResultAt[];
   /** Why it is rejected; completes "the server …". */
   readonly fault?: string;
-  /** Odd habits of the server that show in it, as for `Deviate`. */
+  /** Deviations of the server that show in it, as for `Deviate`. */
   readonly habits?: readonly string[];
 }
 
@@ -62,27 +61,26 @@ interface LongResultAt {
 }
 
 export interface LongEvent extends LongMessage {
-  /** The lines of the event that are no data. */
+  /** The lines of the event that are not data. */
   readonly head: string;
 }
 
-/** Bounds of one list of an upstream; entries beyond them are left out, or the list is refused. */
+/** Limits one list of an upstream; further entries are omitted, or the list is rejected. */
 export const listBounds = fixed({
   upstreamListItems: 10_000,
   upstreamListBytes: 1024 * 1024,
 });
 
-/** One entry of a list, such as a tool with its schemas; a larger one is left out. */
+/** The maximum size of one list entry, such as a tool with its schemas. */
 const ENTRY_BYTES = 128 * 1024;
 /** The longest message that is not a result: a question, a log line, progress, an error. */
 const NOTICE_BYTES = 4 * 1024 * 1024;
 
-/** True for a message that its reader reads: it is long, or has numbers that the serving thread would write otherwise. */
-export function isForReader(message: Buffer): boolean {
+/** True for a message that is long, or has numbers that the serving thread would not write back exactly. */
+export function needsReader(message: Buffer): boolean {
   return message.length > readingBounds.inlineBodyBytes || hasInexactNumbers(message.toString("latin1"));
 }
 
-/** Wraps a result of a long message. */
 export function longResult({ result }: LongMessage["results"][number]): LongAnswer | LongPage {
   return result instanceof Uint8Array ? new LongAnswer(result) : new LongPage(result);
 }
@@ -97,15 +95,15 @@ export function readLongMessage(json: string, valuesMax: number): LongMessage {
   }
   const { value, written } = exact;
   const habits: string[] = [];
-  const messages = messagesIn(value, (habit) => void habits.push(habit)) as Record<string, unknown>[];
+  const messages = findMessages(value, (habit) => void habits.push(habit)) as Record<string, unknown>[];
   if (messages.length === 0) return NO_MESSAGE;
   const results: LongResultAt[] = [];
   for (const [at, message] of messages.entries()) {
     const { result, error } = message;
     if (isObject(error)) Object.assign(message, { error: shortError(error) });
-    // Its questions are read unchanged.
+    // Questions are passed on unchanged.
     if (!isObject(result) || (error ?? null) !== null || result["resultType"] === "input_required") continue;
-    const page = pageIn(result, written);
+    const page = readPage(result, written);
     if (page) results.push({ at, result: page });
     else if (nestsTooDeep(result, Infinity)) {
       delete message["result"];
@@ -117,12 +115,12 @@ export function readLongMessage(json: string, valuesMax: number): LongMessage {
     message["result"] = {};
   }
   if (messages.some((each) => nestsTooDeep(each, Infinity)))
-    return faulty(`that nests more than ${NESTING_MAX} levels deep`);
+    return rejectMessage(`that nests more than ${NESTING_MAX} levels deep`);
   if (valuesIn(messages, valuesMax) > valuesMax) {
-    return faulty(`of more than ${valuesMax} values`);
+    return rejectMessage(`of more than ${valuesMax} values`);
   }
   const text = written(messages);
-  if (text.length > NOTICE_BYTES) return faulty(`of more than ${NOTICE_BYTES} bytes`);
+  if (text.length > NOTICE_BYTES) return rejectMessage(`of more than ${NOTICE_BYTES} bytes`);
   return { text, results, ...(habits.length > 0 && { habits }) };
 }
 
@@ -137,35 +135,35 @@ export function readLongEvent(event: string, valuesMax: number): LongEvent {
   return { ...readLongMessage(data.join("\n"), valuesMax), head: head.map((line) => `${line}\n`).join("") };
 }
 
-function faulty(which: string): LongMessage {
-  return { text: undefined, results: [], fault: `sent a message ${which} that is not a result` };
+function rejectMessage(description: string): LongMessage {
+  return { text: undefined, results: [], fault: `sent a message ${description} that is not a result` };
 }
 
-/** An entry of a list, if it is within the limits; `bytes` and `values` are the totals of the entries before it. */
+/** Checks an entry of a list against the limits; `bytes` and `values` are the totals of the entries before it. */
 export function sift(
   entry: unknown,
-  at: EntryAt,
+  position: EntryPosition,
   written: ExactJson["written"] = JSON.stringify,
-): (Sifted & { readonly json: string }) | LeftOutEntry {
-  const name = nameOf(entry, at);
+): (CheckedEntry & { readonly json: string }) | LeftOutEntry {
+  const name = entryName(entry, position);
   const leftOut = (why: string): LeftOutEntry => ({ name: name.slice(0, SHOWN_UNITS), why });
-  if (name.length > NAME_UNITS) return leftOut(`its ${at.nameKey} has more than ${NAME_UNITS} characters`);
+  if (name.length > NAME_UNITS) return leftOut(`its ${position.nameKey} has more than ${NAME_UNITS} characters`);
   if (nestsTooDeep(entry, Infinity)) return leftOut(`it nests more than ${NESTING_MAX} levels deep`);
   const json = written(entry);
   const bytes = Buffer.byteLength(json);
   if (bytes > ENTRY_BYTES) return leftOut(`it has more than ${ENTRY_BYTES} bytes`);
   const values = valuesIn(entry, contractBounds.contractValues);
-  const why = whyNoRoom(at, { bytes, values });
+  const why = listLimitReason(position, { bytes, values });
   return why === undefined ? { entry, json, bytes, values } : leftOut(why);
 }
 
-/** The same for an entry of a `LongPage`, which only the pages before it can leave without room. */
-export function siftText(json: string, at: EntryAt): Sifted | LeftOutEntry {
+/** The same for an entry of a `LongPage`, which can only exceed the limits of the whole list. */
+export function siftText(json: string, position: EntryPosition): CheckedEntry | LeftOutEntry {
   const entry: unknown = JSON.parse(json);
   const bytes = Buffer.byteLength(json);
   const values = valuesIn(entry, contractBounds.contractValues);
-  const why = whyNoRoom(at, { bytes, values });
-  return why === undefined ? { entry, bytes, values } : { name: nameOf(entry, at).slice(0, SHOWN_UNITS), why };
+  const why = listLimitReason(position, { bytes, values });
+  return why === undefined ? { entry, bytes, values } : { name: entryName(entry, position).slice(0, SHOWN_UNITS), why };
 }
 
 interface Size {
@@ -173,62 +171,61 @@ interface Size {
   readonly values: number;
 }
 
-interface EntryAt extends Size {
+interface EntryPosition extends Size {
   readonly nameKey: string;
   readonly index: number;
 }
 
-interface Sifted extends Size {
+interface CheckedEntry extends Size {
   readonly entry: unknown;
 }
 
-function whyNoRoom(before: Size, own: Size): string | undefined {
+function listLimitReason(before: Size, entry: Size): string | undefined {
   const [{ upstreamListBytes }, { contractValues }] = [listBounds, contractBounds];
-  if (before.bytes + own.bytes > upstreamListBytes) {
+  if (before.bytes + entry.bytes > upstreamListBytes) {
     return `with it the list has more than ${upstreamListBytes} bytes`;
   }
-  if (before.values + own.values > contractValues) {
+  if (before.values + entry.values > contractValues) {
     return `with it the list has more than ${contractValues} values`;
   }
   return undefined;
 }
 
-function nameOf(entry: unknown, { nameKey, index }: EntryAt): string {
+function entryName(entry: unknown, { nameKey, index }: EntryPosition): string {
   const name = isObject(entry) ? entry[nameKey] : undefined;
   return typeof name === "string" ? name : `number ${index + 1}`;
 }
 
-function pageIn(result: Record<string, unknown>, written: ExactJson["written"]): PageParts | undefined {
+function readPage(result: Record<string, unknown>, written: ExactJson["written"]): PageParts | undefined {
   if ("content" in result) return undefined;
   for (const [list, nameKey] of Object.entries(LISTS)) {
     const entries = result[list];
     if (!Array.isArray(entries)) continue;
-    const [kept, leftOut]: [string[], LeftOutEntry[]] = [[], []];
+    const [accepted, leftOut]: [string[], LeftOutEntry[]] = [[], []];
     let [bytes, values] = [0, 0];
     // One more than the limit shows that there are too many.
     for (const [index, entry] of entries.slice(0, listBounds.upstreamListItems + 1).entries()) {
-      const sifted = sift(entry, { nameKey, index, bytes, values }, written);
-      if ("why" in sifted) leftOut.push(sifted);
+      const checked = sift(entry, { nameKey, index, bytes, values }, written);
+      if ("why" in checked) leftOut.push(checked);
       else {
-        kept.push(sifted.json);
-        bytes += sifted.bytes;
-        values += sifted.values;
+        accepted.push(checked.json);
+        bytes += checked.bytes;
+        values += checked.values;
       }
     }
     const nextCursor: unknown = JSON.parse(written(result["nextCursor"] ?? null));
-    return { entries: kept, leftOut, nextCursor };
+    return { entries: accepted, leftOut, nextCursor };
   }
   return undefined;
 }
 
-/** The key of the entries in each list. */
 const LISTS: Readonly<Record<string, string>> = {
   tools: "name",
   prompts: "name",
   resources: "uri",
   resourceTemplates: "uriTemplate",
 };
-/** The members of results that may rightly be long. */
+/** Members of results that may legitimately be long. */
 const RESULT_KEYS = ["content", "structuredContent", "contents", "messages", "completion"];
 const NO_MESSAGE: LongMessage = { text: undefined, results: [] };
 const INTERNAL_ERROR = -32603;

@@ -3,7 +3,6 @@ import { isObject, type Json, type JsonObject } from "../../lib/json.ts";
 import { printableLine } from "../../lib/printable.ts";
 import { fixed } from "../../limits/fixed.ts";
 
-/** Messages of one batch of an upstream. */
 export const messageBounds = fixed({ upstreamBatchMessages: 100 });
 
 export type MessageId = string | number;
@@ -15,14 +14,14 @@ export interface RequestMessage {
   readonly params?: unknown;
 }
 
-/** The answer to a request. Without a number, only where it came from can tell which request. */
+/** The answer to a request. If it has no number, only its origin can tell which request it answers. */
 export interface AnswerMessage {
   readonly id?: unknown;
   readonly result?: unknown;
   readonly error?: unknown;
 }
 
-/** Text that is no JSON, but names the request that it answers. */
+/** Text that is not JSON, but names the request that it answers. */
 export class BrokenAnswer implements AnswerMessage {
   readonly id: number;
   readonly text: string;
@@ -36,19 +35,19 @@ export class BrokenAnswer implements AnswerMessage {
 /** A JSON-RPC message of a server, its members as they were sent: only its kind is certain. */
 export type UpstreamMessage = RequestMessage | AnswerMessage;
 
-/** Records an odd habit of a server; `habit` completes "it …". */
+/** Records a deviation of a server from the protocol; `habit` completes "it …". */
 export type Deviate = (habit: string) => void;
 
 /**
- * The messages in a JSON value: one, those of a batch (2025-03-26), or none. A message whose kind is legible counts,
- * whatever else is wrong with it.
+ * The messages in a JSON value: one, those of a batch (2025-03-26), or none. A message whose kind is recognizable
+ * counts, whatever else is wrong with it.
  */
-export function messagesIn(value: unknown, deviate: Deviate): UpstreamMessage[] {
+export function findMessages(value: unknown, deviate: Deviate): UpstreamMessage[] {
   if (!Array.isArray(value)) return isMessage(value, deviate) ? [value] : [];
   const messages = (value.length === 1 && Array.isArray(value[0]) ? (value[0] as unknown[]) : value).filter((each) =>
     isMessage(each, deviate),
   );
-  if (messages.length > 0 && messages.length < value.length) deviate("sends batches with values that are no messages");
+  if (messages.length > 0 && messages.length < value.length) deviate("sends batches with values that are not messages");
   return messages;
 }
 
@@ -62,7 +61,7 @@ function isMessage(value: unknown, deviate: Deviate): value is UpstreamMessage {
   if (!isCall && !isOutcome && (jsonrpc === undefined || id === undefined)) return false;
   if (!isCall && method !== undefined) delete value["method"];
   if (jsonrpc !== "2.0") {
-    // Programs log JSON objects, which may have members of these names.
+    // Programs log JSON objects, which may have members with these names.
     if (jsonrpc === undefined && id === undefined && (isCall || Object.keys(value).length > 1)) return false;
     deviate(jsonrpc === undefined ? "omits `jsonrpc`" : `sends \`"jsonrpc": ${quoted(jsonrpc)}\``);
   }
@@ -79,14 +78,12 @@ export function requestNumber({ id }: AnswerMessage): number | undefined {
   return typeof number === "number" && Number.isSafeInteger(number) ? number : undefined;
 }
 
-/** The error of an answer: its code, message and data, as far as they are legible. */
 export interface RpcError {
   readonly code: number;
   readonly message: string;
   readonly data?: unknown;
 }
 
-/** The outcome that an answer reports for a request of this method. */
 export function readOutcome(
   method: string,
   answer: AnswerMessage,
@@ -94,16 +91,16 @@ export function readOutcome(
 ): { readonly result: object } | { readonly error: RpcError } | { readonly fault: string } {
   if (answer instanceof BrokenAnswer) return { fault: `it answered with invalid JSON: ${quoted(answer.text)}` };
   const { result, error } = answer;
-  if (error !== undefined && error !== null && error !== false) return { error: errorIn(error, deviate) };
+  if (error !== undefined && error !== null && error !== false) return { error: readError(error, deviate) };
   if (error !== undefined) deviate(`answers with \`error: ${String(error)}\``);
   if (typeof result === "object" && result !== null && !Array.isArray(result)) return { result };
   if (!("result" in answer)) return { fault: `it answered with neither a result nor an error: ${quoted(answer)}` };
   deviate(`answers with \`result: ${Array.isArray(result) ? "[…]" : quoted(result)}\``);
-  const used = resultFrom(method, result);
-  return used ? { result: used } : { fault: `it answered with "result": ${quoted(result)}` };
+  const coerced = coerceResult(method, result);
+  return coerced ? { result: coerced } : { fault: `it answered with "result": ${quoted(result)}` };
 }
 
-function errorIn(error: unknown, deviate: Deviate): RpcError {
+function readError(error: unknown, deviate: Deviate): RpcError {
   if (!isObject(error)) {
     deviate(`answers with \`error: ${quoted(error)}\``);
     return { code: INTERNAL_ERROR, message: typeof error === "string" ? error : quoted(error) };
@@ -113,19 +110,18 @@ function errorIn(error: unknown, deviate: Deviate): RpcError {
   return {
     code: typeof number === "number" && Number.isFinite(number) ? number : INTERNAL_ERROR,
     message:
-      typeof message === "string" ? message : isObject(message) ? quoted(message) : `it does not say why${more(error)}`,
+      typeof message === "string" ? message : isObject(message) ? quoted(message) : `it does not say why${hint(error)}`,
     ...(data !== undefined && { data }),
   };
 }
 
-/** Some servers put their words elsewhere: `{"error": {"detail": "…"}}`. */
-function more(error: object): string {
+/** Some servers put their message elsewhere: `{"error": {"detail": "…"}}`. */
+function hint(error: object): string {
   const { code: _code, message: _message, data: _data, ...others } = error as Record<string, unknown>;
   return Object.keys(others).length === 0 ? "" : `: ${quoted(others)}`;
 }
 
-/** The result that a value in its place stands for; undefined if that is not clear. */
-function resultFrom(method: string, value: unknown): object | undefined {
+function coerceResult(method: string, value: unknown): object | undefined {
   if (ACKNOWLEDGED.has(method)) return {};
   if (method !== "tools/call") return undefined;
   if (value === null || value === undefined) return { content: [] };
@@ -134,7 +130,7 @@ function resultFrom(method: string, value: unknown): object | undefined {
   return { content: [{ type: "text", text: typeof value === "string" ? value : JSON.stringify(value) }] };
 }
 
-/** Methods whose results say nothing. */
+/** Methods whose results are empty. */
 const ACKNOWLEDGED: ReadonlySet<string> = new Set([
   "ping",
   "logging/setLevel",
@@ -144,12 +140,10 @@ const ACKNOWLEDGED: ReadonlySet<string> = new Set([
   "tasks/cancel",
 ]);
 
-/** Treats parameters that are not an object as empty. */
 export function readParams({ params }: RequestMessage): JsonObject {
   return isObject(params) ? (params as JsonObject) : {};
 }
 
-/** The beginning of a value that came, for an error or a note. */
 export function quoted(value: unknown): string {
   return printableLine(cutText(beginningOf(value as Json, QUOTED_UNITS), QUOTED_UNITS));
 }

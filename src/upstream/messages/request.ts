@@ -12,7 +12,7 @@ export interface RequestOptions {
   /** Aborting tells the server that the request is cancelled, and rejects with `cancelled`. */
   readonly signal?: CancelSignal;
   readonly onProgress?: (progress: Progress) => void;
-  /** Goes into `_meta`; in the modern era it may set the capabilities of this one request. */
+  /** Merged into `_meta`; in the modern era it may set the capabilities of this one request. */
   readonly meta?: JsonObject;
 }
 
@@ -25,47 +25,44 @@ export interface Progress {
 export interface UpstreamCallOptions extends RequestOptions {
   /**
    * Answers the questions of this call. A modern server's questions belong to their call; a legacy server's go to the
-   * only call under way that can be asked, else to the connection's own `ask`.
+   * only call in progress that can be asked, otherwise to the connection's own `ask`.
    */
   readonly ask?: Ask;
   /** Instead of `ask`: returns `input_required` results unchanged, with the answers of an earlier round. */
   readonly round?: { readonly inputResponses?: JsonObject; readonly requestState?: string };
-  /** The use of a task that takes the place of the result; by default its end is awaited. */
+  /** How to handle a task in place of the result; by default its end is awaited. */
   readonly tasks?: TaskUse;
 }
 
-/** The place of tasks in a call: may it become one, and who hears of it. */
+/** Controls if a call may become a task, and who is notified. */
 export interface TaskUse {
-  /** The caller takes tasks: the server is told so. Called when the call has become one. */
+  /** The caller accepts tasks, and the server is told so. Called when the call has become one. */
   readonly onTask?: (task: TaskOfUpstream) => void;
-  /** The caller could say that it takes tasks, and does not: a modern server is not offered them in any case. */
+  /** The caller could accept tasks, and does not: a modern server is never offered them. */
   readonly isRefused?: boolean;
-  /** Called with each new status message of the task. */
   readonly onStatus?: (message: string) => void;
-  /** True when the task goes on although its call was aborted. */
+  /** True when the task continues although its call was aborted. */
   readonly isLeft?: () => boolean;
 }
 
 /** A server's question to the client: `elicitation/create`, `sampling/createMessage` or `roots/list`. */
 export interface UpstreamQuestion {
-  /** The name that a modern server gives it. */
   readonly key?: string;
   readonly method: string;
   readonly params: JsonObject;
 }
 
-/** Returns the result for a question; throws to refuse it. */
+/** Returns the result for a question; throws to reject it. */
 export type Ask = (question: UpstreamQuestion, signal?: CancelSignal) => Promise<JsonObject>;
 
 /** A task of an upstream, as it is stored: plain JSON. */
 export interface TaskOfUpstream {
   readonly id: string;
-  /** In the upstream's words: a task of the same id that was created at another time is another task. */
+  /** As the upstream states it: a task with the same id but another creation time is another task. */
   readonly createdAt?: string;
-  /** The pause between two looks, in milliseconds. */
+  /** Poll interval in milliseconds. */
   readonly pollMs: number;
-  /** The connection to the program that has the task and ends with it; absent for an upstream at an address. */
+  /** The connection to the program that runs the task and ends with it; absent for a remote upstream. */
   readonly program?: string;
-  /** The node that runs that program. */
   readonly node?: string;
 }

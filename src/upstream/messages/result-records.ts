@@ -3,21 +3,21 @@ import { isObject, type JsonObject, tryParseJson } from "../../lib/json.ts";
 import type { UpstreamContentBlock, UpstreamPromptResult, ResourceResult, ToolResult } from "./results.ts";
 
 /**
- * Results as records: one JSON object a line, each with its `type` (seed 000, "Terminology"). A tool's structured
- * content that is a list gives one record for each element; so does an object whose only property is a list, which is
- * how most servers wrap one. Blocks of text that only repeat the structured content are left out.
+ * Results as records: one JSON object per line, each with its `type`. Structured content that is a list gives one
+ * record for each element; so does an object whose only property is a list, as most servers wrap one. Text blocks that
+ * only repeat the structured content are omitted.
  */
 export function* toolRecords(tool: string, result: ToolResult): Generator<JsonObject> {
   const record = (fields: object): JsonObject => ({ type: "tool_result", tool, ...fields });
   const { content } = result;
   const structured = isOnlyText(result) ? undefined : result.structuredContent;
   if (structured === undefined) {
-    for (const block of content) yield record(fieldsOf(block));
+    for (const block of content) yield record(blockFields(block));
     return;
   }
-  for (const data of listIn(structured) ?? [structured]) yield record({ data, mimeType: "application/json" });
-  const whole = canonicalJson(structured);
-  for (const block of content) if (!repeats(block, whole)) yield record(fieldsOf(block));
+  for (const data of unwrapList(structured) ?? [structured]) yield record({ data, mimeType: "application/json" });
+  const canonical = canonicalJson(structured);
+  for (const block of content) if (!repeats(block, canonical)) yield record(blockFields(block));
 }
 
 export function* resourceRecords({ contents }: ResourceResult): Generator<JsonObject> {
@@ -27,20 +27,18 @@ export function* resourceRecords({ contents }: ResourceResult): Generator<JsonOb
 }
 
 export function* promptRecords(prompt: string, { messages }: UpstreamPromptResult): Generator<JsonObject> {
-  for (const { role, content } of messages) yield { type: "prompt_message", prompt, role, ...fieldsOf(content) };
+  for (const { role, content } of messages) yield { type: "prompt_message", prompt, role, ...blockFields(content) };
 }
 
-/** Entries of a list, each with its `type`. */
 export function* listRecords(type: string, entries: Iterable<object>): Generator<JsonObject> {
   for (const entry of entries) yield { type, ...entry };
 }
 
-/** All text of a result, for a message. */
 export function textOf({ content }: ToolResult): string {
   return content.flatMap(({ text }) => (typeof text === "string" ? [text] : [])).join("\n");
 }
 
-function fieldsOf(block: UpstreamContentBlock): JsonObject {
+function blockFields(block: UpstreamContentBlock): JsonObject {
   const { type, text, data, mimeType, resource, uri, name, title, description } = block;
   switch (type) {
     case "text":
@@ -63,7 +61,7 @@ function pick(fields: Record<string, unknown>): JsonObject {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as JsonObject;
 }
 
-/** Structured content such as `{"content": "…"}` that only repeats the text beside it. */
+/** Structured content such as `{"content": "…"}` that only repeats the text next to it. */
 function isOnlyText({ content, structuredContent }: ToolResult): boolean {
   const values: unknown[] = isObject(structuredContent) ? Object.values(structuredContent) : [structuredContent];
   const [only, ...others] = values;
@@ -71,7 +69,7 @@ function isOnlyText({ content, structuredContent }: ToolResult): boolean {
   return others.length === 0 && blocks.length === 0 && typeof only === "string" && block?.["text"] === only;
 }
 
-function listIn(value: unknown): readonly unknown[] | undefined {
+function unwrapList(value: unknown): readonly unknown[] | undefined {
   if (Array.isArray(value)) return value;
   if (!isObject(value)) return undefined;
   const [only, ...others] = Object.values(value);

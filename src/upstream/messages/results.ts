@@ -4,10 +4,10 @@ import { UpstreamError } from "./upstream-error.ts";
 
 export type UpstreamResult = Record<string, unknown>;
 
-/** A short result, or the object made from a long one. */
+/** A short result, or the object created from a long one. */
 export type AnyResult = UpstreamResult | LongAnswer | LongPage;
 
-/** As the server sent it, valid in form. With `round`, `resultType` may be `input_required`. */
+/** As the server sent it, and valid in form. With `round`, `resultType` may be `input_required`. */
 export interface ToolResult {
   readonly content: readonly UpstreamContentBlock[];
   readonly structuredContent?: unknown;
@@ -40,7 +40,7 @@ export interface UpstreamCompletion {
 }
 
 /**
- * Each of these returns the result itself if it is valid. One whose meaning is clear is corrected; another throws
+ * Each of these returns a valid result unchanged, corrects one whose meaning is clear, and otherwise throws
  * `upstream_protocol`. `what` names the action.
  */
 export function readToolResult(what: string, result: UpstreamResult): ToolResult {
@@ -49,13 +49,13 @@ export function readToolResult(what: string, result: UpstreamResult): ToolResult
   const hasFlag = isError === undefined || typeof isError === "boolean";
   if (isBlocks(content) && hasFlag) return result as unknown as ToolResult;
   const { isError: _isError, toolResult, ...rest } = result;
-  // The only content in 2024-10-07.
-  const given = content ?? toolResult;
+  // `toolResult` is the only content in 2024-10-07.
+  const value = content ?? toolResult;
   const isFailure = isError === true || isError === "true" || isError === 1;
-  return { ...rest, content: blocksIn(what, given), ...(isFailure && { isError: true }) };
+  return { ...rest, content: readBlocks(what, value), ...(isFailure && { isError: true }) };
 }
 
-/** `uri` is that of contents that name none. */
+/** `uri` is for contents that do not name one. */
 export function readResourceResult(what: string, result: UpstreamResult, uri?: string): ResourceResult {
   if (asks(result)) return { ...result, contents: [] };
   const { contents } = result;
@@ -65,10 +65,10 @@ export function readResourceResult(what: string, result: UpstreamResult, uri?: s
   const named: (UpstreamResult & { uri: string })[] = [];
   for (const each of items) {
     const parts = withoutNulls(isText(each) ? { text: each } : isObject(each) ? each : {});
-    const own = isText(parts["uri"]) ? parts["uri"] : uri;
-    if (own === undefined || Object.keys(parts).length === 0)
+    const contentUri = isText(parts["uri"]) ? parts["uri"] : uri;
+    if (contentUri === undefined || Object.keys(parts).length === 0)
       throw broken(what, `its contents are ${quoted(contents)}`);
-    named.push({ ...parts, uri: own });
+    named.push({ ...parts, uri: contentUri });
   }
   return { ...result, contents: named };
 }
@@ -80,21 +80,21 @@ export function readPromptResult(what: string, result: UpstreamResult): Upstream
   const items: unknown[] = Array.isArray(messages) ? messages : messages === undefined ? [] : [messages];
   const read = items.flatMap((each) => {
     const { role, content } = isObject(each) ? each : { role: undefined, content: each };
-    return blocksIn(what, content).map((block) => ({ role: isText(role) ? role : "user", content: block }));
+    return readBlocks(what, content).map((block) => ({ role: isText(role) ? role : "user", content: block }));
   });
   return { ...rest, messages: read };
 }
 
 export function readCompletion(what: string, { completion }: UpstreamResult): UpstreamCompletion {
-  const given = isObject(completion) ? completion["values"] : completion;
-  if (Array.isArray(given) && given.every(isText)) return { ...(completion as object), values: given };
-  if ((given ?? null) !== null && !Array.isArray(given)) throw broken(what, `its values are ${quoted(given)}`);
-  const values = ((given ?? []) as unknown[]).filter((each) => isText(each) || typeof each === "number").map(String);
+  const listed = isObject(completion) ? completion["values"] : completion;
+  if (Array.isArray(listed) && listed.every(isText)) return { ...(completion as object), values: listed };
+  if ((listed ?? null) !== null && !Array.isArray(listed)) throw broken(what, `its values are ${quoted(listed)}`);
+  const values = ((listed ?? []) as unknown[]).filter((each) => isText(each) || typeof each === "number").map(String);
   return { ...(isObject(completion) && completion), values };
 }
 
-/** Content as a list of blocks, whatever it was given as: text, one block, or blocks without a type. */
-function blocksIn(what: string, content: unknown): UpstreamContentBlock[] {
+/** Content as a list of blocks, whether it was sent as text, one block, or blocks without a type. */
+function readBlocks(what: string, content: unknown): UpstreamContentBlock[] {
   const items: unknown[] = Array.isArray(content) ? content.flat() : [content];
   return items.flatMap((item) => {
     if (item === null || item === undefined) return [];
@@ -111,7 +111,7 @@ function withoutNulls(value: UpstreamResult): UpstreamResult {
 
 /** Rejects long results, for methods that have only short ones. */
 export function shortResult(what: string, result: AnyResult): UpstreamResult {
-  if (result instanceof LongAnswer || result instanceof LongPage) throw broken(what, "its answer is of another kind");
+  if (result instanceof LongAnswer || result instanceof LongPage) throw broken(what, "its answer is of the wrong kind");
   return result;
 }
 
@@ -140,7 +140,6 @@ function isPromptMessage(value: unknown): boolean {
   return isObject(value) && isText(value["role"]) && isBlock(value["content"]);
 }
 
-/** The result of a request, as JSON in UTF-8. */
 export class LongAnswer {
   readonly json: Uint8Array<ArrayBuffer>;
 
@@ -149,7 +148,6 @@ export class LongAnswer {
   }
 }
 
-/** A page of a list, each of its entries as JSON text. */
 export class LongPage implements PageParts {
   readonly entries: readonly string[];
   readonly leftOut: readonly LeftOutEntry[];
@@ -168,10 +166,8 @@ export interface PageParts {
   readonly nextCursor: unknown;
 }
 
-/** An entry of a list that is left out. */
 export interface LeftOutEntry {
-  /** Its name or key. */
   readonly name: string;
-  /** The end of a sentence. */
+  /** Ends a sentence. */
   readonly why: string;
 }

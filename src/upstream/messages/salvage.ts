@@ -2,64 +2,62 @@ import { tryParseJson } from "../../lib/json.ts";
 import { BrokenAnswer } from "./messages.ts";
 
 /**
- * Finds JSON objects and lists in text that is not one JSON value: printed over several lines, after other text, or
- * several in one line. The work is linear in the text.
+ * Finds JSON objects and lists in text that is not a single JSON value: printed over several lines, after other text,
+ * or several in one line. Linear in the length of the text.
  */
 export class JsonScanner {
-  /** The beginning of a value whose end has not come. */
-  #held = "";
+  /** The beginning of an unfinished value. */
+  #unfinished = "";
   #depth = 0;
 
-  /** True while the end of a value has not come. */
   get isOpen(): boolean {
     return this.#depth > 0;
   }
 
-  /** The values that end in this line; an answer that is no JSON as a `BrokenAnswer`. */
+  /** The values that end in this line; an answer that is not valid JSON becomes a `BrokenAnswer`. */
   push(line: string): unknown[] {
     const values: unknown[] = [];
     let start = 0;
-    let isText = false;
+    let isInString = false;
     let depth = this.#depth;
     for (let at = 0; at < line.length; at++) {
       const code = line.charCodeAt(at);
-      if (isText) {
+      if (isInString) {
         if (code === BACKSLASH) at += 1;
-        else if (code === QUOTE) isText = false;
+        else if (code === QUOTE) isInString = false;
       } else if (code === OPEN_BRACE || code === OPEN_BRACKET) {
         if (depth++ === 0) start = at;
       } else if (depth === 0) continue;
-      else if (code === QUOTE) isText = true;
+      else if (code === QUOTE) isInString = true;
       else if ((code === CLOSE_BRACE || code === CLOSE_BRACKET) && --depth === 0) {
-        const text = this.#held + line.slice(start, at + 1);
+        const text = this.#unfinished + line.slice(start, at + 1);
         const value = tryParseJson(text) ?? brokenAnswers(text)[0];
         if (value !== undefined) values.push(value);
-        this.#held = "";
+        this.#unfinished = "";
       }
     }
-    // What comes before a message may have brackets of its own.
+    // Text before a message may have brackets of its own.
     const begins = depth > 0 && values.length === 0 ? line.indexOf('{"jsonrpc"') : -1;
     if (begins > start) {
       this.reset();
       return this.push(line.slice(begins));
     }
-    // No text of JSON goes on in another line.
-    this.#depth = isText ? 0 : depth;
-    const rest = this.#depth > 0 ? `${this.#held}${line.slice(start)}\n` : "";
-    if (isText) values.push(...brokenAnswers(this.#held + line.slice(start)));
-    this.#held = rest.length > HELD_UNITS ? "" : rest;
-    if (this.#held === "") this.#depth = 0;
+    // JSON strings never continue on another line.
+    this.#depth = isInString ? 0 : depth;
+    const rest = this.#depth > 0 ? `${this.#unfinished}${line.slice(start)}\n` : "";
+    if (isInString) values.push(...brokenAnswers(this.#unfinished + line.slice(start)));
+    this.#unfinished = rest.length > UNFINISHED_UNITS ? "" : rest;
+    if (this.#unfinished === "") this.#depth = 0;
     return values;
   }
 
-  /** Forgets a value whose end has not come. */
   reset(): void {
-    this.#held = "";
+    this.#unfinished = "";
     this.#depth = 0;
   }
 }
 
-/** The answer that a text seems to be, if it names its request. */
+/** The answer that a text appears to be, if it names its request. */
 export function brokenAnswers(text: string): BrokenAnswer[] {
   const beginning = text.slice(0, SEARCHED_UNITS);
   const id = ID.exec(beginning)?.[1] ?? ID.exec(text.slice(-SEARCHED_UNITS))?.[1];
@@ -69,8 +67,8 @@ export function brokenAnswers(text: string): BrokenAnswer[] {
 const ID = /["']?\bid["']?\s{0,9}:\s{0,9}["']?(\d{1,15})\b/;
 const ANSWER = /["']?\b(?:jsonrpc|result|error)["']?\s{0,9}:/;
 const SEARCHED_UNITS = 1_000;
-/** A value printed over several lines may be this long. */
-const HELD_UNITS = 1024 * 1024;
+/** Maximum length of a value that is printed over several lines. */
+const UNFINISHED_UNITS = 1024 * 1024;
 const QUOTE = 34;
 const OPEN_BRACKET = 91;
 const BACKSLASH = 92;

@@ -3,16 +3,16 @@ import { BerthError, type ErrorCode } from "../../lib/errors.ts";
 import { valuesIn } from "../../lib/json.ts";
 import { fixed } from "../../limits/fixed.ts";
 
-/** The text, and the data, of an error for clients: longer text is cut, longer data is left out. */
+/** The length of the text, and of the data, of an error for clients: longer text is cut, longer data is dropped. */
 export const errorBounds = fixed({ upstreamErrorBytes: 64 * 1024 });
 
 /**
- * An error of an upstream. `stderr` is the end of its output there: for the log and the user who started it, never for
+ * An error of an upstream. `stderr` is the end of its output: for the log and the user who started it, never for
  * clients, since its content is unknown.
  */
 export class UpstreamError extends BerthError {
   readonly stderr: string;
-  /** True if the server has certainly not begun the request. */
+  /** True if the server has certainly not started the request. */
   readonly isUndone: boolean;
 
   constructor(
@@ -43,7 +43,7 @@ export function refusedByServer(
   });
 }
 
-/** The server's own error as clients get it: with its code, words and data in place of Berth's. */
+/** The server's own error as clients receive it: with its code, message and data in place of Berth's. */
 export class PassedOnError extends BerthError {
   readonly #rpc: number;
 
@@ -69,10 +69,9 @@ export class PassedOnError extends BerthError {
 /** Members and items of an error's data; larger data is dropped. */
 const ERROR_VALUES_MAX = 1_000;
 
-/** For the message, and for the data as JSON text: an error is read, compared and written many times. */
+/** For the message, and for the data as JSON: an error is read, compared and written many times. */
 const ERROR_UNITS_MAX = 16 * 1024;
 
-/** The error, cut to the limits above. */
 export function shortError<E extends object>(error: E & { readonly message?: unknown; readonly data?: unknown }): E {
   const { message, data } = error;
   const isLong =
@@ -82,13 +81,12 @@ export function shortError<E extends object>(error: E & { readonly message?: unk
   return short;
 }
 
-/** True when one method alone fails: the server is there, and may do everything else. */
+/** True when only one method fails: the server is available, and may support everything else. */
 export function isOfOneMethod(error: unknown): error is UpstreamError {
   if (!(error instanceof UpstreamError)) return false;
   return error.code === "upstream_refused" || error.code === "upstream_timeout" || error.code === "upstream_protocol";
 }
 
-/** True for a method that the server does not have (JSON-RPC -32601). */
 export function isUnknownMethod(error: UpstreamError): boolean {
   return error.data?.["rpc"] === METHOD_NOT_FOUND;
 }

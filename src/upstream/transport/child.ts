@@ -20,19 +20,19 @@ const bounds = fixed({ upstreamEndMs: 2_000 });
 
 interface ChildStart {
   readonly limits: ChildLimits;
-  /** By default this process starts it itself, before this returns. */
+  /** By default this process starts it, synchronously. */
   readonly start?: Spawn | undefined;
-  /** By default one below the system's temporary folder. */
+  /** By default in the system's temporary folder. */
   readonly makeFolder?: MakeFolder | undefined;
-  /** Reads its long messages; by default they are read in place. */
+  /** Parses its long messages; by default they are parsed in place. */
   readonly long?: LongReader | undefined;
   readonly rooms?: ChildRooms | undefined;
-  /** Aborted when it is no longer wanted. */
+  /** Aborted when it is no longer needed. */
   readonly signal?: AbortSignal;
 }
 
 /**
- * Starts a program as a process group of its own, by default in a new empty folder. Rejects with the reason why it
+ * Starts a program in a process group of its own, by default in a new empty folder. Rejects with the reason why it
  * cannot be started, or with the reason of `signal`; then nothing of it is left.
  */
 export async function startChild(command: LaunchCommand, options: ChildStart): Promise<Child> {
@@ -63,17 +63,16 @@ export async function startChild(command: LaunchCommand, options: ChildStart): P
   if (!signal) return starting;
   const child = await Promise.race([starting, aborted(signal, undefined)]);
   if (child && !signal.aborted) return child;
-  // Bounded, because the spawn helper may be stuck.
+  // Bounded, because the spawn helper may hang.
   const ended = starting.then((late) => late.end()).catch(() => {});
   await within(3 * bounds.upstreamEndMs, ended);
   await removeFolder();
   throw signal.reason;
 }
 
-/** The serving process takes precedence, and starting costs much processor time. */
+/** The serving process takes precedence, and starting costs much CPU time. */
 const NICENESS = 10;
 
-/** Resolves with the value when the signal is aborted. */
 export function aborted<T>(signal: AbortSignal, value: T): Promise<T> {
   return new Promise((resolve) => {
     if (signal.aborted) resolve(value);
@@ -83,20 +82,17 @@ export function aborted<T>(signal: AbortSignal, value: T): Promise<T> {
 
 type ChildLimits = Pick<Limits, "upstreamMessageBytes">;
 
-/** Why it has ended, for people; `reason` completes "the server …". */
+/** The end of a process, for people; `reason` completes "the server …". */
 interface ChildEnd {
   readonly reason: string;
-  /** The end of its stderr, without values of variables. */
   readonly stderr: string;
-  /** True when it was asked to end. */
   readonly expected: boolean;
 }
 
 interface ChildOptions {
   readonly limits: ChildLimits;
-  /** Values that are removed from its output before that is shown. */
+  /** Values that are removed from its output before it is displayed. */
   readonly secrets: readonly string[];
-  /** A folder made for this process only; it is removed with it. */
   readonly folder: string | undefined;
   readonly long: LongReader | undefined;
   readonly rooms?: ChildRooms | undefined;
@@ -104,18 +100,17 @@ interface ChildOptions {
   readonly endRest: () => Promise<void>;
 }
 
-/** A tenant's memory for messages from and to upstream processes. */
+/** A tenant's memory budgets for messages from and to upstream processes. */
 export interface ChildRooms {
-  /** For incomplete lines. */
   readonly unfinished: MessageRoom;
   /** For messages that the program has not read yet. */
   readonly backlog: MessageRoom;
 }
 
 /**
- * An upstream as a running process (`startChild` starts it): the leader of a process group of its own, which
- * exchanges lines of JSON. It and its group are gone when `ended` resolves, and everything else it started a moment
- * later.
+ * An upstream as a running process, started by `startChild`: the leader of its own process group, which exchanges lines
+ * of JSON. The process and its group are gone when `ended` resolves, and everything else that it started shortly
+ * afterwards.
  */
 export class Child {
   readonly ended: Promise<ChildEnd>;
@@ -126,14 +121,14 @@ export class Child {
   readonly #limits: ChildLimits;
   readonly #folder: string | undefined;
   readonly #endRest: () => Promise<void>;
-  #restGoes: Promise<void> | undefined;
+  #restEnded: Promise<void> | undefined;
   readonly #output: ChildOutput;
   readonly #outbox: Outbox;
-  /** Callbacks for messages that are not read yet, in the order of the messages. */
+  /** Callbacks for messages that the pipe has not taken yet, in the order of the messages. */
   readonly #untaken: { readonly message: number; readonly onTaken: () => void }[] = [];
   #isRunning = true;
   #fault: string | undefined;
-  /** Set when it was killed because it had closed a pipe. */
+  /** Set when it was killed because it closed a pipe. */
   #closedPipe: string | undefined;
   #ending: Promise<void> | undefined;
   #isTerminated = false;
@@ -152,7 +147,7 @@ export class Child {
       this.#outbox.close();
       this.#signal("SIGKILL");
     });
-    this.#outbox = new Outbox({ onTaken: () => this.#tellTaken(), onNoRoom: (why) => this.fail(why) }, rooms?.backlog);
+    this.#outbox = new Outbox({ onTaken: () => this.#onTaken(), onNoRoom: (why) => this.fail(why) }, rooms?.backlog);
     this.#outbox.open(stdin);
     this.#exited = exited.finally(() => (this.#isRunning = false));
     // A pipe reports its end only while it is read. Bytes that the program writes to its stdin are dropped.
@@ -162,17 +157,14 @@ export class Child {
     this.ended = this.#watch();
   }
 
-  /** Called for each message, in order; returns true if the message is an answer that a request waits for. */
   set onMessage(listener: (message: UpstreamMessage) => boolean) {
     this.#output.onMessage = listener;
   }
 
-  /** Called for each odd habit that shows in its messages. */
   set onDeviation(listener: Deviate) {
     this.#output.onDeviation = listener;
   }
 
-  /** The beginning of stdout output that is no message, for the error of a server that never answers. */
   get garbage(): string {
     return this.#output.garbage;
   }
@@ -186,12 +178,12 @@ export class Child {
   }
 
   /**
-   * Sends a message as its JSON; `onTaken` is called when the pipe has taken it, or never will. Throws if the process
-   * is gone or reads nothing. Returns the number of the message, for `mayHaveRead`.
+   * Sends a message as JSON; `onTaken` is called when the pipe has taken it, or never will. Throws if the process is
+   * gone or does not read. Returns the number of the message, for `mayHaveRead`.
    */
   send(json: string, onTaken?: () => void): number {
     if (!this.isRunning) throw new Error("The server has ended.");
-    // One message may have any length; a queue of messages may not.
+    // A single message may have any length; a queue of messages may not.
     if (this.#outbox.bytes > this.#limits.upstreamMessageBytes) {
       throw new Error("The server does not read its input.");
     }
@@ -200,12 +192,12 @@ export class Child {
     return message;
   }
 
-  /** True once the whole message has been handed to the pipe: the server cannot know of it before. */
+  /** True once the whole message was handed to the pipe: the server cannot know of it before. */
   mayHaveRead(message: number): boolean {
     return this.#outbox.mayHaveRead(message);
   }
 
-  /** Ends it at once and stops reading; `reason` completes "the server …". */
+  /** Ends it immediately and stops reading; `reason` completes "the server …". */
   fail(reason: string): void {
     this.#output.fail(reason);
   }
@@ -220,7 +212,7 @@ export class Child {
     return this.#ending;
   }
 
-  /** Kills it at once, for a serving process that is itself ending. */
+  /** Kills it immediately, for a serving process that is itself ending. */
   abandon(): void {
     this.#signal("SIGKILL");
     void this.#endRest();
@@ -237,7 +229,7 @@ export class Child {
       if (!(await within(upstreamEndMs, this.#exited))) this.#signal("SIGKILL");
     }
     await this.ended;
-    if (this.#restGoes) await within(REST_GOES_MS, this.#restGoes);
+    if (this.#restEnded) await within(REST_ENDS_MS, this.#restEnded);
   }
 
   /** Kills a program that keeps running without a pipe: no request can be answered any more. */
@@ -249,7 +241,7 @@ export class Child {
     this.#signal("SIGKILL");
   }
 
-  #tellTaken(): void {
+  #onTaken(): void {
     while (this.#untaken.length > 0 && this.#outbox.hasTaken(this.#untaken[0]!.message))
       this.#untaken.shift()!.onTaken();
   }
@@ -259,12 +251,12 @@ export class Child {
     if (exit.signal === "SIGKILL") this.#fault ??= this.#closedPipe;
     this.#outbox.close();
     for (const { onTaken } of this.#untaken.splice(0)) onTaken();
-    // A launcher's program may still be shutting down when the launcher has gone.
-    if (this.#isTerminated) await this.#groupGoes(bounds.upstreamEndMs);
+    // A launcher's program may still be shutting down after the launcher has ended.
+    if (this.#isTerminated) await this.#groupEnds(bounds.upstreamEndMs);
     this.#signal("SIGKILL");
-    this.#restGoes = this.#endRest();
-    await this.#outputsClose();
-    // Its last answers count.
+    this.#restEnded = this.#endRest();
+    await this.#closeOutputs();
+    // Its last answers are still delivered.
     await this.#output.reading;
     if (this.#folder !== undefined) await rm(this.#folder, folderRemoval).catch(() => {});
     return {
@@ -274,8 +266,8 @@ export class Child {
     };
   }
 
-  /** Its last output may say why it ended. */
-  async #outputsClose(): Promise<void> {
+  /** Its last output may explain why it ended. */
+  async #closeOutputs(): Promise<void> {
     const closed = Promise.all(
       this.#outputs.map((pipe) => new Promise<void>((done) => (pipe.closed ? done() : pipe.once("close", done)))),
     );
@@ -284,12 +276,11 @@ export class Child {
     for (const pipe of [this.#stdin, ...this.#outputs]) pipe.destroy();
   }
 
-  async #groupGoes(ms: number): Promise<void> {
+  async #groupEnds(ms: number): Promise<void> {
     const until = performance.now() + ms;
     while (this.#signal(0) && performance.now() < until) await after(20);
   }
 
-  /** True when there was a process to signal. */
   #signal(signal: NodeJS.Signals | 0): boolean {
     try {
       return process.kill(-this.#pid, signal);
@@ -301,8 +292,8 @@ export class Child {
 
 /** How long to wait for the exit of a program whose pipe has closed. */
 const EXIT_FOLLOWS_MS = 300;
-/** How long to wait for another process that holds a pipe open after this one has gone. */
+/** How long to wait for another process that keeps a pipe open after this one has ended. */
 const PIPES_CLOSE_MS = 200;
-/** How long to wait for the rest to end: if the spawn helper is stuck, the rest ends together with this process. */
-const REST_GOES_MS = 10_000;
+/** How long to wait for the rest to end: if the spawn helper hangs, the rest ends with this process. */
+const REST_ENDS_MS = 10_000;
 const folderRemoval = { recursive: true, force: true, maxRetries: 2 } as const;

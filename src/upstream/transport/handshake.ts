@@ -6,7 +6,7 @@ import { UpstreamError } from "../messages/upstream-error.ts";
 import type { ConnectOptions, Peer } from "./channel.ts";
 import type { RpcChannel } from "./rpc-channel.ts";
 
-/** Time after which an upstream that does not answer the modern handshake also gets the legacy one. */
+/** The delay after which an upstream that does not answer the modern handshake also gets the legacy one. */
 export const handshakeBounds = fixed({ upstreamProbeMs: 10_000 });
 
 type Identity = Pick<ConnectOptions, "clientInfo" | "capabilities">;
@@ -17,13 +17,13 @@ const LEGACY_VERSIONS: readonly unknown[] = ["2025-11-25", "2025-06-18", "2025-0
 const SERVER_INFO = "io.modelcontextprotocol/serverInfo";
 
 /**
- * The modern handshake. Resolves with undefined if the server is not of that era, in whatever way it says so, and
- * rejects if it has gone. It may never be answered: a server may spend minutes on its installation. `what` names the
- * action in errors.
+ * The modern handshake. Resolves with undefined if the server is not of that era, however it reports this, and rejects
+ * if it has ended. It may never be answered: a server may spend minutes on its installation. `what` names the action in
+ * errors.
  */
 export async function discover(channel: RpcChannel, identity: Identity, what: string): Promise<Peer | undefined> {
   try {
-    const params = { _meta: envelopeOf(identity) };
+    const params = { _meta: requestMeta(identity) };
     const answer = await channel.send("server/discover", params, what, { timeoutMs: Infinity });
     return readDiscovery(shortResult(what, answer));
   } catch (error) {
@@ -35,24 +35,24 @@ export async function discover(channel: RpcChannel, identity: Identity, what: st
 const NOT_MODERN: ReadonlySet<string> = new Set(["upstream_refused", "upstream_protocol"]);
 
 /**
- * The legacy handshake, which must not be cancelled. Rejects if the server is gone, refuses it, or does not answer in a
- * usable way.
+ * The legacy handshake, which must not be cancelled. Rejects if the server is gone, refuses it, or gives an unusable
+ * answer.
  */
 export async function initialize(channel: RpcChannel, identity: Identity, what: string): Promise<Peer> {
   const { clientInfo, capabilities = {} } = identity;
   const params = { protocolVersion: LEGACY_VERSIONS[0] as string, capabilities, clientInfo: { ...clientInfo } };
   const answered = channel.send("initialize", params, what, { timeoutMs: Infinity });
-  return readInitialized(channel, shortResult(what, await answered.catch(sayRefusal)));
+  return readInitialized(channel, shortResult(what, await answered.catch(describeRefusal)));
 }
 
-function sayRefusal(error: unknown): never {
+function describeRefusal(error: unknown): never {
   const { message, rpc } = (error instanceof UpstreamError && error.data) || {};
   if (rpc === undefined) throw error;
   throw new Error(`it refuses the handshake: ${message as string} (${rpc as number})`, { cause: error });
 }
 
 /** The `_meta` that a modern server expects with each message (2026-07-28 `basic`). */
-export function envelopeOf({ clientInfo, capabilities = {} }: Identity): JsonObject {
+export function requestMeta({ clientInfo, capabilities = {} }: Identity): JsonObject {
   return {
     "io.modelcontextprotocol/protocolVersion": MODERN_VERSION,
     "io.modelcontextprotocol/clientInfo": { ...clientInfo },
@@ -63,12 +63,12 @@ export function envelopeOf({ clientInfo, capabilities = {} }: Identity): JsonObj
 function readDiscovery({ supportedVersions, capabilities, instructions, _meta }: UpstreamResult): Peer | undefined {
   if (!Array.isArray(supportedVersions) || !supportedVersions.includes(MODERN_VERSION)) return undefined;
   if (!isObject(capabilities)) return undefined;
-  const facts = { instructions, serverInfo: isObject(_meta) ? _meta[SERVER_INFO] : undefined };
+  const details = { instructions, serverInfo: isObject(_meta) ? _meta[SERVER_INFO] : undefined };
   return {
     era: "modern",
     protocolVersion: MODERN_VERSION,
     capabilities: capabilities as JsonObject,
-    ...readFacts(facts),
+    ...readDetails(details),
   };
 }
 
@@ -78,17 +78,17 @@ function readInitialized({ deviate }: RpcChannel, result: UpstreamResult): Peer 
     const shown = protocolVersion === undefined ? "none" : quoted(protocolVersion);
     throw new Error(`it speaks a revision that Berth does not support: ${shown}`);
   }
-  if (!isObject(capabilities)) deviate("names no capabilities");
+  if (!isObject(capabilities)) deviate("declares no capabilities");
   return {
     era: "legacy",
     protocolVersion,
-    // Its lists show what it has.
+    // Its lists will show what it offers.
     capabilities: isObject(capabilities) ? (capabilities as JsonObject) : { tools: {}, resources: {}, prompts: {} },
-    ...readFacts(result),
+    ...readDetails(result),
   };
 }
 
-function readFacts({ instructions, serverInfo }: UpstreamResult): Pick<Peer, "instructions" | "serverInfo"> {
+function readDetails({ instructions, serverInfo }: UpstreamResult): Pick<Peer, "instructions" | "serverInfo"> {
   const { name, version } = isObject(serverInfo) ? serverInfo : {};
   return {
     ...(isText(instructions) && { instructions }),

@@ -2,78 +2,76 @@ import { GrowingBytes } from "../../lib/growing-bytes.ts";
 import type { HeldMessage, MessageRoom } from "../../lib/message-room.ts";
 import { UpstreamError } from "../messages/upstream-error.ts";
 
-/** The minimum cost of a piece, in bytes. */
 const PIECE_BYTES = 512;
 
-export function costOf({ length }: Uint8Array): number {
+export function pieceCost({ length }: Uint8Array): number {
   return Math.max(length, PIECE_BYTES);
 }
 
-/** Without the byte order mark, which some servers send. */
-export function withoutMark(text: string): string {
+/** Some servers send a byte order mark. */
+export function withoutByteOrderMark(text: string): string {
   return text.startsWith("\uFEFF") ? text.slice(1) : text;
 }
 
-/** The bytes of a message so far. They are counted from the second piece on: most messages have only one. */
-export class HeldBytes {
+/** The bytes of a message received so far. They are counted from the second piece on: most messages have only one. */
+export class MessageBuffer {
   readonly #bytesMax: number;
-  readonly #room: MessageRoom | undefined;
-  readonly #onNoRoom: (error: Error) => void;
+  readonly #budget: MessageRoom | undefined;
+  readonly #onOverLimit: (error: Error) => void;
   #bytes = new GrowingBytes();
-  #counted: HeldMessage | undefined;
-  #noRoom: Error | undefined;
+  #reserved: HeldMessage | undefined;
+  #overLimit: Error | undefined;
 
-  /** `onNoRoom` ends the source. */
-  constructor({ messageBytes, room }: HeldOptions, onNoRoom: (error: Error) => void) {
+  /** `onOverLimit` ends the source. */
+  constructor({ messageBytes, budget }: BufferOptions, onOverLimit: (error: Error) => void) {
     this.#bytesMax = messageBytes;
-    this.#room = room;
-    this.#onNoRoom = onNoRoom;
+    this.#budget = budget;
+    this.#onOverLimit = onOverLimit;
   }
 
   get length(): number {
     return this.#bytes.length;
   }
 
-  /** Throws if the message is too long, or if there is no room for it. */
+  /** Throws if the message is too long, or exceeds the budget. */
   add(piece: Uint8Array): void {
     const { length } = this.#bytes;
     if (length + piece.length > this.#bytesMax) {
       throw new UpstreamError("upstream_protocol", `it sent a message of more than ${this.#bytesMax} bytes`);
     }
-    if (this.#room && length > 0) {
-      if (!this.#counted) (this.#counted = this.#room.begin((why) => this.#giveUp(why))).add(length);
-      this.#counted?.add(piece.length);
+    if (this.#budget && length > 0) {
+      if (!this.#reserved) (this.#reserved = this.#budget.begin((why) => this.#giveUp(why))).add(length);
+      this.#reserved?.add(piece.length);
     }
-    if (this.#noRoom) throw this.#noRoom;
+    if (this.#overLimit) throw this.#overLimit;
     this.#bytes.add(piece);
   }
 
   take(): Buffer<ArrayBuffer> {
-    if (this.#noRoom) throw this.#noRoom;
+    if (this.#overLimit) throw this.#overLimit;
     this.#release();
     return this.#bytes.take();
   }
 
-  /** Drops it; the rest is not wanted. */
   end(): void {
     this.#release();
     this.#bytes = new GrowingBytes();
   }
 
   #giveUp(why: string): void {
-    this.#noRoom = new UpstreamError("upstream_busy", `it ${why}`);
+    this.#overLimit = new UpstreamError("upstream_busy", `it ${why}`);
     this.end();
-    this.#onNoRoom(this.#noRoom);
+    this.#onOverLimit(this.#overLimit);
   }
 
   #release(): void {
-    this.#counted?.end();
-    this.#counted = undefined;
+    this.#reserved?.end();
+    this.#reserved = undefined;
   }
 }
 
-interface HeldOptions {
+interface BufferOptions {
   readonly messageBytes: number;
-  /** Memory for incomplete messages; without it they are not counted. */
-  readonly room?: MessageRoom | undefined;
+  /** The memory budget for incomplete messages; without it they are not counted. */
+  readonly budget?: MessageRoom | undefined;
 }

@@ -3,33 +3,31 @@ import { cutText } from "../../lib/cut-text.ts";
 import { BerthError, type ErrorCode } from "../../lib/errors.ts";
 import { isObject, tryParseJson } from "../../lib/json.ts";
 import { printableLine } from "../../lib/printable.ts";
-import { messagesIn, quoted } from "../messages/messages.ts";
+import { findMessages, quoted } from "../messages/messages.ts";
 import { refusedByServer, UpstreamError } from "../messages/upstream-error.ts";
 import type { HttpAnswer } from "./http-link.ts";
 import type { Failure } from "./transport.ts";
 
-/** How a remote server is reached. */
 export interface RemoteAddress {
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;
-  /** Requests have credentials. */
   readonly hasToken: boolean;
-  /** Removes the values of variables of the launcher URI from what a server says. */
+  /** Removes the values of launcher URI variables from the server's text. */
   readonly hide: (text: string) => string;
 }
 
-/** The failure of an answer with an HTTP error, in the server's own words where it has any. */
+/** The failure of an HTTP error response, in the server's own words if it has any. */
 export function statusFailure(answer: HttpAnswer, body: string, { hasToken, hide }: RemoteAddress): Failure {
   const { status, headers } = answer;
   const error = rpcErrorIn(body);
   if (error) return (what) => refusedByServer(what, error, { status });
-  const words = hide(wordsIn(answer, body));
+  const description = hide(describeError(answer, body));
   const seconds = retryAfterSeconds(headers);
   const wait = seconds === undefined ? "" : `; it asks to wait ${seconds} s`;
   const name = STATUS_CODES[status] === undefined ? "" : ` ${STATUS_CODES[status]}`;
-  const detail = `HTTP ${status}${name}${words === "" ? "" : `: ${words}`}${adviceFor(status, hasToken)}${wait}`;
+  const detail = `HTTP ${status}${name}${description === "" ? "" : `: ${description}`}${adviceFor(status, hasToken)}${wait}`;
   const data = { status, ...(seconds !== undefined && { retryAfterSeconds: seconds }) };
-  // Status 429 and these say that nothing was done.
+  // Like 429, these mean that nothing was done.
   const isUndone = NOT_DONE.has(status);
   return (what) => new UpstreamError("upstream_refused", `${what}: ${detail}`, { data, isUndone });
 }
@@ -41,7 +39,7 @@ function adviceFor(status: number, hasToken: boolean): string {
     case 401:
     case 403:
       return hasToken
-        ? "; the token was refused: is it valid, and has it the rights for this?"
+        ? "; the token was refused: is it valid, and does it permit this?"
         : "; give a token as header.Authorization=Bearer%20${TOKEN}";
     case 404:
     case 405:
@@ -51,13 +49,12 @@ function adviceFor(status: number, hasToken: boolean): string {
   }
 }
 
-/** The error of a JSON-RPC answer in the body of an HTTP error. */
 function rpcErrorIn(body: string): Parameters<typeof refusedByServer>[1] | undefined {
-  const [message] = messagesIn(tryParseJson(body), () => {});
+  const [message] = findMessages(tryParseJson(body), () => {});
   if (!message || "method" in message || !isObject(message.error)) return undefined;
-  const { code, message: said, data } = message.error;
-  if (typeof code !== "number" || typeof said !== "string") return undefined;
-  return { code, message: said, data };
+  const { code, message: text, data } = message.error;
+  if (typeof code !== "number" || typeof text !== "string") return undefined;
+  return { code, message: text, data };
 }
 
 /** The session of a request is lost (2025-11-25 `basic/transports`, "Session Management"); some servers say so with 400. */
@@ -65,20 +62,22 @@ export function isSessionLost(status: number, body: string): boolean {
   return status === 404 || (status === 400 && /\bsession\b|not initialized/i.test(body));
 }
 
-/** The words of a server for an error: problem details (RFC 9457), the usual members of JSON, a challenge, or plain text. */
-function wordsIn({ type, headers }: HttpAnswer, body: string): string {
+/**
+ * The server's description of an error: problem details (RFC 9457), common JSON members, a challenge, or plain text.
+ */
+function describeError({ type, headers }: HttpAnswer, body: string): string {
   const challenge = [...(headers.get("www-authenticate") ?? "").matchAll(CHALLENGE)].map(([, part]) => part);
   const value = tryParseJson(body);
-  const words = isObject(value) ? jsonWords(value) : type === "text/html" || body.startsWith("<") ? "" : body;
-  const line = (/[^\r\n]+/.exec(words.trim())?.[0] ?? "").trim();
+  const text = isObject(value) ? describeJson(value) : type === "text/html" || body.startsWith("<") ? "" : body;
+  const line = (/[^\r\n]+/.exec(text.trim())?.[0] ?? "").trim();
   const all = [line, ...challenge].filter((each) => each !== "").join("; ");
-  return printableLine(cutText(all, WORDS_UNITS));
+  return printableLine(cutText(all, DESCRIPTION_UNITS));
 }
 
 const CHALLENGE = /\b((?:error_description|scope)="[^"]{1,300}")/g;
-const WORDS_UNITS = 500;
+const DESCRIPTION_UNITS = 500;
 
-function jsonWords(value: Record<string, unknown>): string {
+function describeJson(value: Record<string, unknown>): string {
   const { title, detail, message, error, error_description: description } = value;
   const inner = isObject(error) ? (error["message"] ?? error["detail"]) : error;
   const texts = [title, detail ?? message ?? description ?? inner].filter((each) => typeof each === "string");
@@ -89,19 +88,19 @@ function jsonWords(value: Record<string, unknown>): string {
 export function retryAfterSeconds(headers: HttpAnswer["headers"]): number | undefined {
   const value = headers.get("retry-after")?.trim() ?? "";
   if (/^\d{1,9}$/.test(value)) return Number(value);
-  // The date of another machine's clock.
+  // A date by another machine's clock.
   // oxlint-disable-next-line no-restricted-properties
   const ms = value === "" ? NaN : Date.parse(value) - Date.now();
   return Number.isNaN(ms) ? undefined : Math.max(0, Math.ceil(ms / 1000));
 }
 
-/** The failure of an answer that is no error, and has no usable message. */
+/** The failure of a successful response that has no usable message. */
 export function contentFailure({ status, type }: HttpAnswer, text: string, { hide }: RemoteAddress): Failure {
   const isEmpty = text.trim() === "";
   const form = isEmpty
     ? `HTTP ${status} and no content${type === "" ? "" : ` (${cutText(type, TYPE_UNITS)})`}`
     : type === "application/json"
-      ? "JSON that is no message"
+      ? "JSON that is not a message"
       : type === ""
         ? `HTTP ${status} and no Content-Type, not as an MCP server`
         : `${cutText(type, TYPE_UNITS)}, not as an MCP server`;
@@ -112,7 +111,7 @@ export function contentFailure({ status, type }: HttpAnswer, text: string, { hid
 
 const TYPE_UNITS = 100;
 
-/** The failure of a request that got no answer, or not the whole of one. */
+/** The failure of a request that got no response, or only a part of one. */
 export function networkFailure(error: unknown, { url }: RemoteAddress): Failure {
   if (error instanceof UpstreamError) {
     const { code, data, isUndone, detail } = error;
@@ -120,13 +119,13 @@ export function networkFailure(error: unknown, { url }: RemoteAddress): Failure 
   }
   if (error instanceof BerthError) return () => error;
   const system = systemCodeOf(error);
-  const words = networkWords(system, url) ?? wordsOf(error);
+  const description = describeSystemError(system, url) ?? describeCauses(error);
   if (system !== undefined && CUT.has(system)) {
-    return (what) => new UpstreamError("upstream_ended", `${what}: ${words}`, { cause: error });
+    return (what) => new UpstreamError("upstream_ended", `${what}: ${description}`, { cause: error });
   }
-  // Without a system's code something was reached that breaks the rules of HTTP.
+  // Without a system error code, something was reached that violates HTTP.
   const code: ErrorCode = system === undefined ? "upstream_protocol" : "upstream_not_started";
-  return (what) => new UpstreamError(code, `${what}: ${words}`, { isUndone: system !== undefined, cause: error });
+  return (what) => new UpstreamError(code, `${what}: ${description}`, { isUndone: system !== undefined, cause: error });
 }
 
 /** True if nothing was reached, or the connection broke: the server may be gone. */
@@ -136,7 +135,7 @@ export function isLoss(error: unknown): boolean {
 
 const CUT = new Set(["ECONNRESET", "EPIPE", "UND_ERR_SOCKET", "UND_ERR_BODY_TIMEOUT", "UND_ERR_HEADERS_TIMEOUT"]);
 
-function networkWords(code: string | undefined, { protocol, host, hostname }: URL): string | undefined {
+function describeSystemError(code: string | undefined, { protocol, host, hostname }: URL): string | undefined {
   switch (code) {
     case "ECONNREFUSED":
       return `nothing listens at ${host} (${code}); start the server there, or correct its address`;
@@ -156,14 +155,13 @@ function networkWords(code: string | undefined, { protocol, host, hostname }: UR
     case "UND_ERR_SOCKET": {
       const advice =
         protocol === "http:" ? "is its address one of https, and is it an MCP server?" : "is it an MCP server?";
-      return `${host} closed the connection and answered nothing (${code}); ${advice}`;
+      return `${host} closed the connection without an answer (${code}); ${advice}`;
     }
     default:
       return undefined;
   }
 }
 
-/** The code by which the system says why there is no connection. */
 function systemCodeOf(error: unknown): string | undefined {
   const codes = causesOf(error).flatMap(({ code }) => (typeof code === "string" ? [code] : []));
   return codes.find((code) => SYSTEM_CODE.test(code));
@@ -172,16 +170,16 @@ function systemCodeOf(error: unknown): string | undefined {
 /** The codes of sockets, name look-ups, TLS, and undici. */
 const SYSTEM_CODE = /^(?:E[A-Z_]+|UND_ERR_[A-Z_]+)$/;
 
-/** The causes say more than `fetch failed`. */
-function wordsOf(error: unknown): string {
-  const words: string[] = [];
+/** The causes are more specific than `fetch failed`. */
+function describeCauses(error: unknown): string {
+  const messages: string[] = [];
   for (const { message } of causesOf(error)) {
-    if (message !== "" && !words.some((known) => known.includes(message))) words.push(message);
+    if (message !== "" && !messages.some((known) => known.includes(message))) messages.push(message);
   }
-  return (words.length > 1 ? words.filter((each) => each !== "fetch failed") : words).join(": ");
+  return (messages.length > 1 ? messages.filter((each) => each !== "fetch failed") : messages).join(": ");
 }
 
-/** An error, and what caused it. Of several tries, the first. */
+/** An error and its causes; of several attempts, the first. */
 function causesOf(error: unknown): (Error & { readonly code?: unknown })[] {
   const causes: Error[] = [];
   for (let at = error; at instanceof Error && causes.length < CAUSES_MAX;) {

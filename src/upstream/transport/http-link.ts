@@ -9,19 +9,19 @@ import { MessageReader, type ReadMessages } from "../messages/message-reader.ts"
 import type { Deviate } from "../messages/messages.ts";
 import { UpstreamError } from "../messages/upstream-error.ts";
 import { readEvents, type StreamEvent } from "./events.ts";
-import { costOf, HeldBytes, withoutMark } from "./held-bytes.ts";
+import { pieceCost, MessageBuffer, withoutByteOrderMark } from "./held-bytes.ts";
 import type { Inflow } from "./inflow.ts";
 
 interface LinkOptions {
   readonly messageBytes: number;
   readonly inflow: Inflow;
   readonly long?: LongReader | undefined;
-  /** Memory for incomplete messages; without it they are not counted. */
-  readonly room?: MessageRoom | undefined;
+  /** The memory budget for incomplete messages; without it they are not counted. */
+  readonly budget?: MessageRoom | undefined;
   readonly send: HttpSender;
 }
 
-/** Requests to one server over HTTP, whose answers are read no faster than allowed, and no further than they may be. */
+/** HTTP requests to one server, whose responses are read no faster and no further than allowed. */
 export class HttpLink {
   readonly options: LinkOptions;
 
@@ -34,7 +34,7 @@ export class HttpLink {
     let at = url;
     for (let redirects = 0; ; redirects++) {
       const answer = await this.options.send(at.href, init);
-      const target = REDIRECTS.has(answer.status) ? targetOf(answer, at) : undefined;
+      const target = REDIRECTS.has(answer.status) ? redirectTarget(answer, at) : undefined;
       if (!target) return new HttpAnswer(answer, this.options);
       answer.leave();
       const isFollowed = target.origin === url.origin && answer.status !== SEE_OTHER && redirects < REDIRECTS_MAX;
@@ -48,18 +48,18 @@ export class HttpLink {
   }
 }
 
-/** The request was carried out: its answer is at another address, and no message (RFC 9110 section 15.4.4). */
+/** The request was executed: its response is at another address, and is not a message (RFC 9110 section 15.4.4). */
 const SEE_OTHER = 303;
 const REDIRECTS = new Set([301, 302, SEE_OTHER, 307, 308]);
 const SHOWN_UNITS = 300;
 const REDIRECTS_MAX = 5;
 
-function targetOf({ headers }: HttpReply, at: URL): URL | undefined {
+function redirectTarget({ headers }: HttpReply, at: URL): URL | undefined {
   const location = headers.get("location") ?? "";
   return location !== "" && URL.canParse(location, at.href) ? new URL(location, at) : undefined;
 }
 
-/** An answer over HTTP, whose body is read once, in one of three ways. */
+/** An HTTP response, whose body is read once, in one of three ways. */
 export class HttpAnswer {
   readonly status: number;
   readonly headers: HttpReply["headers"];
@@ -84,59 +84,58 @@ export class HttpAnswer {
     return this.type === "text/event-stream";
   }
 
-  /** Nothing more of it is wanted. */
   leave(): void {
     this.#answer.leave();
   }
 
-  /** The messages in the body, and its text as far as an error quotes it. */
+  /** The messages in the body, and the beginning of its text for errors. */
   async messages(deviate: Deviate): Promise<ReadMessages & { readonly text: string }> {
     const { inflow, long } = this.#options;
-    const held = new HeldBytes(this.#options, () => this.leave());
+    const buffer = new MessageBuffer(this.#options, () => this.leave());
     try {
       for await (const piece of this.#answer.pieces) {
-        await inflow.take(0, costOf(piece));
-        held.add(piece);
+        await inflow.take(0, pieceCost(piece));
+        buffer.add(piece);
       }
-      const whole = held.take();
+      const whole = buffer.take();
       const reader = new MessageReader(long, deviate);
       const text = whole.toString("utf8", 0, BEGINNING_BYTES);
       return {
         text,
-        ...(reader.isLong(whole) ? await reader.readLong(whole) : reader.read(withoutMark(whole.toString()))),
+        ...(reader.isLong(whole) ? await reader.readLong(whole) : reader.read(withoutByteOrderMark(whole.toString()))),
       };
     } finally {
-      held.end();
+      buffer.end();
       this.leave();
     }
   }
 
-  /** The events of a stream. Leaving the loop closes it. */
+  /** Leaving the loop closes the stream. */
   async *events(deviate: Deviate): AsyncGenerator<StreamEvent, void> {
-    const held = new HeldBytes(this.#options, () => this.leave());
+    const buffer = new MessageBuffer(this.#options, () => this.leave());
     try {
-      yield* readEvents(this.#answer.pieces, held, this.#options, deviate);
+      yield* readEvents(this.#answer.pieces, buffer, this.#options, deviate);
     } finally {
-      held.end();
+      buffer.end();
       this.leave();
     }
   }
 
-  /** The beginning of the body as text, such as that of an error. */
+  /** The beginning of the body as text, such as the text of an error. */
   async beginning(): Promise<string> {
-    const held = new GrowingBytes();
+    const buffer = new GrowingBytes();
     const timer = clock.after(BEGINNING_MS, () => this.leave());
     for await (const piece of this.#answer.pieces) {
-      held.add(piece.subarray(0, BEGINNING_BYTES - held.length));
-      if (held.length >= BEGINNING_BYTES) break;
+      buffer.add(piece.subarray(0, BEGINNING_BYTES - buffer.length));
+      if (buffer.length >= BEGINNING_BYTES) break;
     }
     timer.clear();
     this.leave();
-    return withoutMark(held.take().toString());
+    return withoutByteOrderMark(buffer.take().toString());
   }
 }
 
 const MEDIA_TYPE = /^\s*([!#$%&'*+.^_`|~\w-]+\/[!#$%&'*+.^_`|~\w-]+)\s*(?:;|$)/;
 const BEGINNING_BYTES = 64 * 1024;
-/** How long an error may take to say what it is. */
+/** Maximum time to read the text of an error. */
 const BEGINNING_MS = 1_000;

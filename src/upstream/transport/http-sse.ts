@@ -6,7 +6,7 @@ import { isSessionLost, networkFailure, statusFailure, type RemoteAddress } from
 import type { HttpAnswer, HttpLink } from "./http-link.ts";
 import { requestBounds, type OutgoingRequest, type Receiver, type Transport } from "./transport.ts";
 
-/** HTTP+SSE of 2024-11-05: messages are posted, and everything that the server sends comes with one stream. */
+/** HTTP+SSE of 2024-11-05: messages are posted, and everything from the server arrives on one stream. */
 export class HttpSse implements Transport {
   readonly kind = "http";
   readonly closed: Promise<Closed>;
@@ -14,9 +14,7 @@ export class HttpSse implements Transport {
   readonly #address: RemoteAddress;
   readonly #stop = new AbortController();
   readonly #events = new EventEmitter();
-  /** Messages that the server has not accepted yet. */
   readonly #posts = new Set<AbortController>();
-  /** Requests that the server has accepted. */
   readonly #accepted = new Map<number, OutgoingRequest>();
   #receiver!: Receiver;
   #endpoint: URL | undefined;
@@ -33,7 +31,6 @@ export class HttpSse implements Transport {
     this.#receiver = receiver;
   }
 
-  /** Opens the stream and waits for the address to post to. */
   async open(): Promise<void> {
     const { url, headers } = this.#address;
     const { signal } = this.#stop;
@@ -64,11 +61,11 @@ export class HttpSse implements Transport {
   }
 
   close(fault?: string): Promise<void> {
-    this.#over(fault ?? "was left", fault === undefined);
+    this.#finish(fault ?? "was left", fault === undefined);
     return Promise.resolve();
   }
 
-  /** If too many are not accepted, the oldest is given up: its sender may be long gone. */
+  /** If too many are not accepted, the oldest is abandoned: its sender may be long gone. */
   async #post(json: string, request?: OutgoingRequest): Promise<void> {
     const post = new AbortController();
     this.#posts.add(post);
@@ -87,12 +84,12 @@ export class HttpSse implements Transport {
           ? (what: string) => ended(what, "has lost the session", true)
           : statusFailure(answer, body, this.#address);
         this.#receiver.failed(request, failure);
-        if (isLost) this.#over("has lost the session", false);
+        if (isLost) this.#finish("has lost the session", false);
         return;
       }
       if (this.#reason !== "") return this.#receiver.failed(request, (what) => ended(what, this.#reason, false));
       this.#accepted.set(request.id, request);
-      // Some servers answer here.
+      // Some servers answer in the response.
       const { messages } = await answer.messages(this.#receiver.deviate);
       for (const message of messages) this.#receiver.message(message, request);
     } catch (error) {
@@ -107,36 +104,36 @@ export class HttpSse implements Transport {
     try {
       for await (const { type, data, messages, fault } of answer.events((habit) => this.#receiver.deviate(habit))) {
         if (fault !== undefined) throw new UpstreamError("upstream_protocol", fault);
-        if (type === "endpoint" && !this.#endpoint) this.#postTo(data);
+        if (type === "endpoint" && !this.#endpoint) this.#setEndpoint(data);
         else for (const message of messages) this.#receiver.message(message);
       }
     } catch (error) {
       reason = error instanceof UpstreamError ? error.detail : "cut its event stream";
     }
-    this.#over(reason, false);
+    this.#finish(reason, false);
   }
 
-  #postTo(data: string): void {
+  #setEndpoint(data: string): void {
     const { url } = this.#address;
     const endpoint = URL.canParse(data, url.href) ? new URL(data, url) : undefined;
-    // Messages have credentials.
+    // Messages carry credentials.
     if (endpoint?.origin !== url.origin)
       throw new UpstreamError("upstream_protocol", "names an address of another origin");
     this.#endpoint = endpoint;
     this.#events.emit("endpoint");
   }
 
-  #over(reason: string, expected: boolean): void {
+  #finish(reason: string, expected: boolean): void {
     if (this.#reason !== "") return;
     this.#reason = reason;
     const lost = ended("", reason, false);
     this.#stop.abort(lost);
     for (const request of this.#accepted.values()) this.#receiver.failed(request, (what) => ended(what, reason, false));
-    // Others may be refused, and are then repeated.
-    clock.after(expected ? 0 : REFUSED_MS, () => this.#posts.forEach((post) => post.abort(lost))).unref();
+    // Other posts may be rejected, and are then repeated.
+    clock.after(expected ? 0 : REJECTION_MS, () => this.#posts.forEach((post) => post.abort(lost))).unref();
     this.#end({ reason, stderr: "", expected });
   }
 }
 
-/** How long a server that ended its stream may take to refuse what was sent since. */
-const REFUSED_MS = 1_000;
+/** How long a server that ended its stream may take to reject later posts. */
+const REJECTION_MS = 1_000;

@@ -4,20 +4,20 @@ import { fixed } from "../../limits/fixed.ts";
 /** Above this rate, reading from an upstream pauses. */
 export const inflowBounds = fixed({ upstreamNotificationsPerSecond: 5000 });
 
-/** In one turn of the event loop: the client handles this much in a few milliseconds. */
+/** Per turn of the event loop: the client handles this much in a few milliseconds. */
 const TURN_EVENTS = 16;
 const TURN_BYTES = 64 * 1024;
 const SECOND_MS = 1000;
 
 /**
- * Paces the reading of a remote server, over all streams of its connection. A reader must take a place before it hands
- * data on, and waits until there is one: otherwise the client would go on for as long as data arrives, and nothing else
- * would get a turn.
+ * Limits the rate at which a remote server is read, over all streams of its connection. A reader must take capacity
+ * before it passes data on, and waits until there is some: otherwise reading would go on for as long as data arrives,
+ * and block the event loop.
  */
 export class Inflow {
   readonly #eventsPerSecond: number;
   #events = 0;
-  #secondBegan = -SECOND_MS;
+  #secondStart = -SECOND_MS;
   #turnEvents = 0;
   #turnBytes = 0;
   #turn: Promise<void> | undefined;
@@ -37,8 +37,8 @@ export class Inflow {
   /** Counts events that have already arrived, or the same amount of other work. */
   count(events: number): void {
     const now = performance.now();
-    if (now - this.#secondBegan >= SECOND_MS) {
-      this.#secondBegan = now;
+    if (now - this.#secondStart >= SECOND_MS) {
+      this.#secondStart = now;
       this.#events = 0;
     }
     this.#events += events;
@@ -51,7 +51,7 @@ export class Inflow {
   }
 
   async #nextSecond(): Promise<void> {
-    const left = this.#secondBegan + SECOND_MS - performance.now();
+    const left = this.#secondStart + SECOND_MS - performance.now();
     await new Promise((resolve) => setTimeout(resolve, left).unref());
     this.count(0);
   }

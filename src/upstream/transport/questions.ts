@@ -12,18 +12,17 @@ import type { Inflow } from "./inflow.ts";
 export const questionBounds = fixed({
   /** Rounds of questions in one call, and of its task. */
   upstreamRounds: 10,
-  /** Concurrent requests from an upstream, including pings; an upstream with more is ended or disconnected. */
+  /** Concurrent requests from an upstream, including pings; an upstream that exceeds this is ended or disconnected. */
   upstreamQuestions: 256,
 });
 
-/** JSON-RPC code for an unanswerable question: the client has no such method. */
+/** JSON-RPC code of a question that cannot be answered: the client has no such method. */
 const METHOD_NOT_FOUND = -32601;
 const askable = new Set(["elicitation/create", "sampling/createMessage", "roots/list"]);
 
-/** Passes a server's questions to the callers that can answer them. */
 export class Questions {
   readonly #ask: Ask | undefined;
-  /** Calls under way whose callers can be asked. */
+  /** Calls in progress whose callers can be asked. */
   readonly #calls = new Set<Ask>();
 
   /** `ask` answers questions that belong to no known call. */
@@ -41,9 +40,9 @@ export class Questions {
 
   /** Counts a call that can be asked, until the returned function is called. */
   enter(ask: Ask): () => void {
-    const own: Ask = (question, signal) => ask(question, signal);
-    this.#calls.add(own);
-    return () => void this.#calls.delete(own);
+    const entry: Ask = (question, signal) => ask(question, signal);
+    this.#calls.add(entry);
+    return () => void this.#calls.delete(entry);
   }
 
   /** Answers a modern server's questions, each under its key. */
@@ -55,7 +54,7 @@ export class Questions {
   ): Promise<JsonObject> {
     const ask = callAsk ?? this.#ask;
     if (!ask && Object.keys(requests).length > 0) {
-      throw new UpstreamError("upstream_refused", `${what}: it asks a question, and there is nobody to answer it`);
+      throw new UpstreamError("upstream_refused", `${what}: it asks a question that no one can answer`);
     }
     const answers = Object.entries(requests).map(async ([key, request]) => {
       const method = isObject(request) ? request["method"] : undefined;
@@ -73,36 +72,35 @@ export class Questions {
   }
 }
 
-/** Each question gets an answer, which takes a request of its own and as long as this many events. */
+/** Each question gets an answer, which costs a request of its own and as much time as this many events. */
 const QUESTION_EVENTS = 50;
 
-/** A server's own requests, from their arrival until the server has taken the answers. */
+/** A server's own requests, from arrival until the server has received the answers. */
 export class OpenQuestions {
   readonly #inflow: Inflow | undefined;
   readonly #tooMany = new AbortController();
-  /** Unanswered ones, counted by their ids, which the server may reuse at will. */
+  /** Unanswered requests, counted by id, since the server may reuse ids. */
   readonly #open = new Map<MessageId, number>();
   #count = 0;
 
-  /** With `inflow` each counts there, too. */
+  /** With `inflow`, each also counts there. */
   constructor(inflow?: Inflow) {
     this.#inflow = inflow;
   }
 
-  /** Completes "it …". */
   get fault(): string {
-    return `had more than ${questionBounds.upstreamQuestions} requests of its own under way`;
+    return `had more than ${questionBounds.upstreamQuestions} requests of its own in progress`;
   }
 
-  /** Aborted once there are too many; later questions are ignored. */
+  /** Aborted once there are too many; later requests are ignored. */
   get tooMany(): AbortSignal {
     return this.#tooMany.signal;
   }
 
-  /** Called for each request and notification before the client sees it; false if the client must not. */
-  mayBeHeard(message: RequestMessage): boolean {
+  /** Called for each request and notification before the client handles it; false if the client must ignore it. */
+  admit(message: RequestMessage): boolean {
     if (message.id === undefined) {
-      // A cancelled question gets no answer, unless that is on its way.
+      // A cancelled question gets no answer, unless the answer is already being sent.
       const { method, params } = message;
       const isCancelled = method === "notifications/cancelled" && isObject(params);
       if (isCancelled && this.#take(params["requestId"] as MessageId)) this.#count -= 1;
@@ -116,7 +114,7 @@ export class OpenQuestions {
     return true;
   }
 
-  /** Its answer is on its way until `sent` settles. */
+  /** The question counts until `sent` settles. */
   answering(id: MessageId | undefined, sent: Promise<void>): void {
     if (id === undefined || !this.#take(id)) return;
     const isSent = (): void => void (this.#count -= 1);
@@ -124,15 +122,15 @@ export class OpenQuestions {
   }
 
   #take(id: MessageId): boolean {
-    const known = this.#open.get(id);
-    if (known === undefined) return false;
-    if (known === 1) this.#open.delete(id);
-    else this.#open.set(id, known - 1);
+    const count = this.#open.get(id);
+    if (count === undefined) return false;
+    if (count === 1) this.#open.delete(id);
+    else this.#open.set(id, count - 1);
     return true;
   }
 }
 
-/** The capabilities that callers of a hosted server may have: each question goes to its own caller. */
+/** Capabilities of the callers of a hosted server: each question goes to its own caller. */
 export const hostedCapabilities: JsonObject = {
   elicitation: { form: {}, url: {} },
   sampling: {},

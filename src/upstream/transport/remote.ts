@@ -6,7 +6,7 @@ import type { RemoteLaunch } from "../launch/launch.ts";
 import { UpstreamError } from "../messages/upstream-error.ts";
 import type { ConnectOptions, Peer } from "./channel.ts";
 import { aborted } from "./child.ts";
-import { discover, envelopeOf, handshakeBounds, initialize, MODERN_VERSION } from "./handshake.ts";
+import { discover, requestMeta, handshakeBounds, initialize, MODERN_VERSION } from "./handshake.ts";
 import { networkFailure, type RemoteAddress } from "./http-error.ts";
 import { HttpLink } from "./http-link.ts";
 import { HttpSse } from "./http-sse.ts";
@@ -16,8 +16,8 @@ import { RpcChannel, type Opened } from "./rpc-channel.ts";
 import { StreamableHttp } from "./streamable-http.ts";
 
 /**
- * Reaches a remote server: by Streamable HTTP in the modern era, then in the legacy one, then by HTTP+SSE of 2024-11-05,
- * each if the one before is refused in whatever way.
+ * Reaches a remote server: by Streamable HTTP in the modern era, then in the legacy one, then by HTTP+SSE of
+ * 2024-11-05, each if the previous one is refused in any way.
  */
 export async function openRemote(
   { name, era }: RemoteLaunch,
@@ -29,29 +29,29 @@ export async function openRemote(
   const { upstreamStartMs, upstreamMessageBytes } = limits;
   const what = `reaching ${name}`;
   const inflow = new Inflow();
-  const asked = new OpenQuestions(inflow);
-  const link = new HttpLink({ messageBytes: upstreamMessageBytes, inflow, long, room: rooms?.unfinished, send });
+  const openQuestions = new OpenQuestions(inflow);
+  const link = new HttpLink({ messageBytes: upstreamMessageBytes, inflow, long, budget: rooms?.unfinished, send });
   const redactor = new Redactor();
   for (const secret of address.secrets) redactor.add(secret);
-  const reached = {
+  const remote = {
     url: address.url,
     headers: address.headers,
     hasToken: Object.keys(address.headers).length > 0 || address.url.search !== "",
     hide: (text: string) => redactor.hide(text),
   };
   const timeout = AbortSignal.timeout(upstreamStartMs);
-  const signal = AbortSignal.any([timeout, asked.tooMany, ...(options.signal ? [options.signal] : [])]);
+  const signal = AbortSignal.any([timeout, openQuestions.tooMany, ...(options.signal ? [options.signal] : [])]);
   let last: StreamableHttp | HttpSse | undefined;
 
-  const shake = async (
+  const handshake = async (
     transport: StreamableHttp | HttpSse,
-    hand: (channel: RpcChannel) => Promise<Peer | undefined>,
+    agree: (channel: RpcChannel) => Promise<Peer | undefined>,
   ): Promise<Opened | undefined> => {
-    const channel = new RpcChannel((last = transport), options, questions, asked);
+    const channel = new RpcChannel((last = transport), options, questions, openQuestions);
     try {
-      const peer = await Promise.race([hand(channel), aborted(signal, undefined)]);
+      const peer = await Promise.race([agree(channel), aborted(signal, undefined)]);
       if (!peer || signal.aborted) throw new UpstreamError("upstream_refused", `${what}: it is not of the modern era`);
-      await channel.agree(peer, envelopeOf(options));
+      await channel.completeHandshake(peer, requestMeta(options));
       return { channel, peer };
     } catch (error) {
       void transport.close();
@@ -59,10 +59,10 @@ export async function openRemote(
     }
   };
   const overHttp = (
-    of: Peer["era"],
-    hand: (channel: RpcChannel) => Promise<Peer | undefined>,
+    kind: Peer["era"],
+    agree: (channel: RpcChannel) => Promise<Peer | undefined>,
   ): Promise<Opened | undefined> =>
-    shake(new StreamableHttp(link, reached, limits, of, of === "modern" ? MODERN_VERSION : undefined), hand);
+    handshake(new StreamableHttp(link, remote, limits, kind, kind === "modern" ? MODERN_VERSION : undefined), agree);
   const modern = (): Promise<Opened | undefined> =>
     overHttp("modern", (channel) => within(handshakeBounds.upstreamProbeMs, discover(channel, options, what)));
   const legacy = (channel: RpcChannel): Promise<Peer> => initialize(channel, options, what);
@@ -81,15 +81,15 @@ export async function openRemote(
       return (await overHttp("legacy", legacy))!;
     } catch (error) {
       if (signal.aborted || !mayBeOlder(error)) throw error;
-      const transport = new HttpSse(link, reached);
+      const transport = new HttpSse(link, remote);
       const stop = (): void => void transport.close();
       signal.addEventListener("abort", stop);
       try {
-        // If there is no such stream, the first error is more useful.
+        // Without such a stream, the first error is more useful.
         await transport.open().catch(() => {
           throw error;
         });
-        return (await shake(transport, legacy))!;
+        return (await handshake(transport, legacy))!;
       } finally {
         signal.removeEventListener("abort", stop);
       }
@@ -97,12 +97,13 @@ export async function openRemote(
   } catch (error) {
     await last?.close();
     if (options.signal?.aborted) throw new BerthError("cancelled", what);
-    if (asked.tooMany.aborted) throw new UpstreamError("upstream_not_started", `${what}: it ${asked.fault}`);
+    if (openQuestions.tooMany.aborted)
+      throw new UpstreamError("upstream_not_started", `${what}: it ${openQuestions.fault}`);
     if (timeout.aborted) {
       const detail = `${what} within ${upstreamStartMs / 1000} s (${limitVariable("upstreamStartMs")})`;
       throw new UpstreamError("upstream_timeout", detail, { cause: error });
     }
-    const failure = error instanceof BerthError ? error : networkFailure(error, reached)(what);
+    const failure = error instanceof BerthError ? error : networkFailure(error, remote)(what);
     if (failure.code === "cancelled" || failure.code === "no_descriptors") throw failure;
     throw new UpstreamError("upstream_not_started", failure.detail, {
       ...(failure.data && { data: failure.data }),

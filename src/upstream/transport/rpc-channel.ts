@@ -26,12 +26,11 @@ import type { Failure, OutgoingRequest, Receiver, Transport } from "./transport.
 
 /**
  * JSON-RPC with a server over any transport: numbers requests, matches answers and progress notifications to them, and
- * keeps every deadline with one timer. Messages that the server sends without being asked go to the inbox. Every message
- * of the server is hostile until checked.
+ * enforces all deadlines with one timer. Unsolicited messages go to the inbox. Every message of the server is untrusted
+ * until checked.
  */
 export class RpcChannel implements Receiver {
-  /** Counts the messages from the server so far. */
-  heard = 0;
+  received = 0;
   readonly deviate: Deviate;
   readonly transport: Transport;
   readonly #timeoutMs: number;
@@ -40,18 +39,18 @@ export class RpcChannel implements Receiver {
   readonly #calls = new CallTable<Call>();
   readonly #ticker = new Ticker(() => this.#sweep(clock.now()));
   #isClosed = false;
-  /** Answers to requests that were given up may come. */
-  #hasGivenUp = false;
+  /** Answers to abandoned requests may still arrive. */
+  #hasAbandoned = false;
   /** The members that a modern server expects in the `_meta` of each message. */
   #envelope: JsonObject | undefined;
 
-  constructor(transport: Transport, options: RpcOptions, questions: Questions, asked: OpenQuestions) {
+  constructor(transport: Transport, options: RpcOptions, questions: Questions, openQuestions: OpenQuestions) {
     const { limits, onNotification, onDeviation } = options;
     this.transport = transport;
     this.#timeoutMs = limits.upstreamCallMs;
     this.#onNotification = onNotification;
     this.deviate = onDeviation ?? (() => {});
-    this.#inbox = new Inbox(transport, questions, asked, onNotification);
+    this.#inbox = new Inbox(transport, questions, openQuestions, onNotification);
     transport.receiver = this;
     void transport.closed.then(() => this.#closed());
   }
@@ -61,16 +60,15 @@ export class RpcChannel implements Receiver {
     this.#ticker.stop();
   }
 
-  /** Completes the handshake. */
-  async agree(peer: Peer, envelope: JsonObject): Promise<void> {
+  async completeHandshake(peer: Peer, envelope: JsonObject): Promise<void> {
     if (peer.era === "modern") this.#envelope = envelope;
     else await within(INITIALIZED_MS, this.notify("notifications/initialized", {}));
     this.transport.agreed?.(peer);
   }
 
   /**
-   * `what` names the action in errors: "calling echo". Resolves with the server's result as it is: an object, not checked
-   * further. Rejects with an `UpstreamError` or with `cancelled`.
+   * `what` names the action in errors, such as "calling echo". Resolves with the server's result: an object, not
+   * checked further. Rejects with an `UpstreamError` or with `cancelled`.
    */
   send(method: string, params: RequestParams, what: string, options: RequestOptions): Promise<AnyResult> {
     return new Promise((resolve, reject) => {
@@ -92,38 +90,38 @@ export class RpcChannel implements Receiver {
         reject,
       };
       this.#calls.add(call);
-      call.params = this.#completed(params, meta, onProgress && call.id);
+      call.params = this.#withMeta(params, meta, onProgress && call.id);
       const json = jsonOf(call.params);
       call.json = `{"jsonrpc":"2.0","id":${call.id},"method":${JSON.stringify(method)},"params":${json}}`;
       this.transport.send(call);
       if (this.#calls.get(call.id) !== call) return;
       if (timeoutMs !== Infinity) this.#ticker.wake();
       if (!signal) return;
-      call.onAbort = () => this.#give(call, "cancelled", new BerthError("cancelled", what));
+      call.onAbort = () => this.#abandon(call, "cancelled", new BerthError("cancelled", what));
       signal.addEventListener("abort", call.onAbort);
     });
   }
 
   /**
    * Subscribes to a modern server's changes (2026-07-28 `basic/patterns/subscriptions`). Resolves when the server has
-   * agreed. When the subscription ends although the connection lasts, it is renewed.
+   * acknowledged it. A subscription that ends before the connection is renewed.
    */
   async listen(filter: JsonObject, timeoutMs: number): Promise<void> {
     const ended = await this.#listenOnce(filter, timeoutMs);
     void this.#keepListening(filter, timeoutMs, ended);
   }
 
-  /** Resolves when the server has agreed, with a promise of the end of the subscription. */
+  /** Resolves when the server has acknowledged it, with a promise of the end of the subscription. */
   async #listenOnce(filter: JsonObject, timeoutMs: number): Promise<{ readonly end: Promise<unknown> }> {
     const what = "listening for changes";
     const stop = new Cancellation();
-    const said = this.send("subscriptions/listen", { notifications: filter }, what, {
+    const response = this.send("subscriptions/listen", { notifications: filter }, what, {
       timeoutMs: Infinity,
       signal: stop,
     }).then(() => "over" as const);
-    const agreed = new Promise<"agreed">((resolve) => (this.#inbox.onAcknowledged = () => resolve("agreed")));
-    const answer = await within(timeoutMs, Promise.race([said, agreed]));
-    const end = said.catch(() => {});
+    const acknowledged = new Promise<"agreed">((resolve) => (this.#inbox.onAcknowledged = () => resolve("agreed")));
+    const answer = await within(timeoutMs, Promise.race([response, acknowledged]));
+    const end = response.catch(() => {});
     if (answer === "agreed") return { end };
     stop.abort();
     if (answer === "over") throw broken(what, "it does not start");
@@ -146,7 +144,7 @@ export class RpcChannel implements Receiver {
         ({ end } = await this.#listenOnce(filter, timeoutMs));
         this.missed();
       } catch {
-        // It may agree the next time.
+        // It may succeed the next time.
         end = Promise.resolve();
       }
     }
@@ -156,40 +154,40 @@ export class RpcChannel implements Receiver {
     this.#onNotification?.("notifications/tools/list_changed", {});
   }
 
-  /** Sends a message that needs no answer. Resolves once the server has taken it, or never will. */
+  /** Sends a notification. Resolves once the server has received it, or never will. */
   notify(method: string, params: JsonObject): Promise<void> {
-    const completed = this.#completed(params, undefined, undefined);
+    const completed = this.#withMeta(params, undefined, undefined);
     return this.transport.notify(JSON.stringify({ jsonrpc: "2.0", method, params: completed }));
   }
 
-  #completed(params: RequestParams, meta: JsonObject | undefined, progressToken: number | undefined): RequestParams {
+  #withMeta(params: RequestParams, meta: JsonObject | undefined, progressToken: number | undefined): RequestParams {
     const envelope = this.#envelope;
     if (!envelope && !meta && progressToken === undefined) return params;
     return { ...params, _meta: { ...envelope, ...meta, ...(progressToken !== undefined && { progressToken }) } };
   }
 
-  message(message: UpstreamMessage, of?: OutgoingRequest): boolean {
-    this.heard++;
+  message(message: UpstreamMessage, request?: OutgoingRequest): boolean {
+    this.received++;
     if (!("method" in message)) {
-      const call = this.#callFor(message, of);
-      if (call) this.#answered(call, message);
+      const call = this.#callFor(message, request);
+      if (call) this.#settle(call, message);
       return call !== undefined;
     }
-    if (message.method === PROGRESS) this.#tellProgress(readParams(message));
-    else this.#pass(message);
+    if (message.method === PROGRESS) this.#reportProgress(readParams(message));
+    else this.#passOn(message);
     return false;
   }
 
   /**
-   * An answer that names no request is for the one that it came in the response to, or else for the only one that it can
-   * be for: a late answer must not reach another caller.
+   * An answer that names no request is for the request whose response it arrived in, or else for the only one that it
+   * can be for: a late answer must not reach another caller.
    */
-  #callFor(message: AnswerMessage, of: OutgoingRequest | undefined): Call | undefined {
+  #callFor(message: AnswerMessage, request: OutgoingRequest | undefined): Call | undefined {
     const id = requestNumber(message);
     const named = id === undefined ? undefined : this.#calls.get(id);
     const isOther = typeof message.id === "string" || typeof message.id === "number";
-    if (named || isOther || (!of && this.#hasGivenUp)) return named;
-    const [only, ...others] = of ? [this.#calls.get(of.id)] : this.#calls.all();
+    if (named || isOther || (!request && this.#hasAbandoned)) return named;
+    const [only, ...others] = request ? [this.#calls.get(request.id)] : this.#calls.all();
     if (!only || others.length > 0) return undefined;
     this.deviate("answers without the id of the request");
     return only;
@@ -201,15 +199,15 @@ export class RpcChannel implements Receiver {
   }
 
   /** An exception of a listener must not end this process from within an event of a socket. */
-  #pass(message: RequestMessage): void {
+  #passOn(message: RequestMessage): void {
     try {
-      this.#inbox.take(message);
+      this.#inbox.handle(message);
     } catch {
-      // The message is of no use to it.
+      // The message is dropped.
     }
   }
 
-  #answered(call: Call, message: AnswerMessage): void {
+  #settle(call: Call, message: AnswerMessage): void {
     const outcome = readOutcome(call.method, message, this.deviate);
     if ("result" in outcome) {
       this.#forget(call, true);
@@ -221,8 +219,7 @@ export class RpcChannel implements Receiver {
     }
   }
 
-  /** Reports progress in the server's words. */
-  #tellProgress({ progressToken, progress, total, message }: JsonObject): void {
+  #reportProgress({ progressToken, progress, total, message }: JsonObject): void {
     const { onProgress } = this.#calls.get(Number(progressToken)) ?? {};
     if (!onProgress || typeof progress !== "number") return;
     try {
@@ -232,14 +229,13 @@ export class RpcChannel implements Receiver {
         ...(typeof message === "string" && { message }),
       });
     } catch {
-      // A listener that throws wants no more of it.
+      // Progress is optional, so the error is ignored.
     }
   }
 
-  /** Gives a request up and tells the server. */
-  #give(call: Call, reason: string, error: BerthError): void {
+  #abandon(call: Call, reason: string, error: BerthError): void {
     if (this.#calls.get(call.id) !== call) return;
-    this.#hasGivenUp = true;
+    this.#hasAbandoned = true;
     this.#fail(call, error);
     if (!this.transport.cancelsByClosing) void this.notify("notifications/cancelled", { requestId: call.id, reason });
   }
@@ -249,7 +245,7 @@ export class RpcChannel implements Receiver {
     for (const call of this.#calls.all()) {
       if (now >= call.deadlineAt) {
         const detail = `${call.what} (${limitVariable("upstreamCallMs")})`;
-        this.#give(call, "it takes too long", new UpstreamError("upstream_timeout", detail));
+        this.#abandon(call, "it takes too long", new UpstreamError("upstream_timeout", detail));
       } else watched ||= call.deadlineAt !== Infinity;
     }
     return watched;
@@ -267,13 +263,12 @@ export class RpcChannel implements Receiver {
   }
 }
 
-/** A channel whose handshake is complete. */
 export interface Opened {
   readonly channel: RpcChannel;
   readonly peer: Peer;
 }
 
-/** Arguments that are JSON text may also be in `_meta`. */
+/** Arguments as JSON text may also be in `_meta`. */
 function jsonOf(params: RequestParams): string {
   const { arguments: long } = params;
   if (!(long instanceof JsonText)) return JSON.stringify(params);
@@ -284,12 +279,11 @@ function jsonOf(params: RequestParams): string {
 
 const PROGRESS = "notifications/progress";
 const INTERNAL_ERROR = -32603;
-/** How long a server may take to accept that it is initialized. */
+/** How long a server may take to accept `notifications/initialized`. */
 const INITIALIZED_MS = 2_000;
 const RELISTEN_MS = 500;
 const RELISTEN_MAX_MS = 60_000;
 
-/** One request, from its creation to its answer. */
 interface Call extends OutgoingRequest {
   id: number;
   json: string;
@@ -302,32 +296,31 @@ interface Call extends OutgoingRequest {
   readonly reject: (error: BerthError) => void;
 }
 
-/** The messages that a server sends without being asked: questions, which are answered here, and notifications. */
+/** Unsolicited messages of a server: questions, which are answered here, and notifications. */
 class Inbox {
   onAcknowledged = (): void => {};
   readonly #transport: Transport;
   readonly #questions: Questions;
-  readonly #asked: OpenQuestions;
+  readonly #openQuestions: OpenQuestions;
   readonly #onNotification: ConnectOptions["onNotification"];
-  /** Open questions, by the server's own ids. */
   readonly #open = new Map<MessageId, AbortController>();
 
   constructor(
     transport: Transport,
     questions: Questions,
-    asked: OpenQuestions,
+    openQuestions: OpenQuestions,
     onNotification: ConnectOptions["onNotification"],
   ) {
     this.#transport = transport;
     this.#questions = questions;
-    this.#asked = asked;
+    this.#openQuestions = openQuestions;
     this.#onNotification = onNotification;
     void transport.closed.then(() => this.#cancelAll());
-    asked.tooMany.addEventListener("abort", () => void transport.close(asked.fault));
+    openQuestions.tooMany.addEventListener("abort", () => void transport.close(openQuestions.fault));
   }
 
-  take(message: RequestMessage): void {
-    if (!this.#asked.mayBeHeard(message)) return;
+  handle(message: RequestMessage): void {
+    if (!this.#openQuestions.admit(message)) return;
     const { method, id } = message;
     const params = readParams(message);
     if (id !== undefined) void this.#answer(id, method, params);
@@ -339,14 +332,14 @@ class Inbox {
   async #answer(id: MessageId, method: string, params: JsonObject): Promise<void> {
     const stop = new AbortController();
     this.#open.set(id, stop);
-    const answer = await this.#answerTo(method, params, stop.signal);
+    const answer = await this.#createAnswer(method, params, stop.signal);
     if (this.#open.get(id) === stop) this.#open.delete(id);
     // A cancelled question gets no answer.
     if (stop.signal.aborted) return;
-    this.#asked.answering(id, this.#transport.answer(JSON.stringify({ jsonrpc: "2.0", id, ...answer })));
+    this.#openQuestions.answering(id, this.#transport.answer(JSON.stringify({ jsonrpc: "2.0", id, ...answer })));
   }
 
-  async #answerTo(method: string, params: JsonObject, signal: AbortSignal): Promise<object> {
+  async #createAnswer(method: string, params: JsonObject, signal: AbortSignal): Promise<object> {
     // Older revisions let either side ping.
     if (method === "ping") return { result: {} };
     try {

@@ -5,13 +5,12 @@ import type { Closed } from "./channel.ts";
 import type { Child } from "./child.ts";
 import type { OutgoingRequest, Receiver, Transport } from "./transport.ts";
 
-/** Messages as lines of a program's pipes. */
 export class StdioTransport implements Transport {
   readonly kind = "stdio";
   readonly child: Child;
   #receiver: Receiver | undefined;
   #reason = "has ended";
-  /** The numbers of the requests' messages among all that were sent. */
+  /** The message numbers of requests, among all messages that were sent. */
   readonly #messages = new Map<number, { readonly request: OutgoingRequest; readonly message: number }>();
 
   constructor(child: Child) {
@@ -54,7 +53,7 @@ export class StdioTransport implements Transport {
       try {
         this.child.send(json, resolve);
       } catch {
-        // It is gone, or reads nothing.
+        // It is gone, or does not read.
         resolve();
       }
     });
@@ -73,7 +72,9 @@ export class StdioTransport implements Transport {
     }
   }
 
-  /** Arguments count to their caller until the call is over: unread ones would go on to wait, uncounted. */
+  /**
+   * Arguments count toward their caller's memory until the call is over: unread ones would continue to wait, uncounted.
+   */
   #isUnread(message: UpstreamMessage): boolean {
     if ("method" in message) return false;
     const sent = this.#messages.get(requestNumber(message) ?? NaN);

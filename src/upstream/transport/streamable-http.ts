@@ -22,7 +22,7 @@ import {
 import type { HttpAnswer, HttpLink } from "./http-link.ts";
 import { requestBounds, type Failure, type OutgoingRequest, type Receiver, type Transport } from "./transport.ts";
 
-/** An open send: a request, and the stream of its answer. */
+/** An open request, and the stream of its answer. */
 interface Exchange {
   readonly stop: AbortController;
   isOver: boolean;
@@ -52,7 +52,7 @@ export class StreamableHttp implements Transport {
   ) => Promise<readonly (Scalar | undefined)[]>;
   #becomeStale: (reason: string) => void = () => {};
   #isLost = false;
-  /** Answers may come with the stream of the session. */
+  /** Answers may arrive on the stream of the session. */
   #isListening = false;
   #end: (closed: Closed) => void = () => {};
 
@@ -103,7 +103,7 @@ export class StreamableHttp implements Transport {
     if (!exchange) return;
     this.#exchanges.delete(id);
     exchange.isOver = true;
-    // A server may end the stream itself, so that the socket is used again.
+    // A server may end the stream itself, so that the socket can be reused.
     if (isAnswered && !exchange.isStream) return;
     if (isAnswered) clock.after(ENDING_MS, () => exchange.stop.abort(OVER)).unref();
     else exchange.stop.abort(OVER);
@@ -115,16 +115,15 @@ export class StreamableHttp implements Transport {
     this.#notices.add(notice);
     const [oldest] = this.#notices;
     if (this.#notices.size > upstreamRequests) oldest!.abort(OVER);
-    await this.#deposit(this.#post(json, {}, notice.signal));
+    await this.#discard(this.#post(json, {}, notice.signal));
     this.#notices.delete(notice);
   }
 
   answer(json: string): Promise<void> {
-    return this.#deposit(this.#post(json, {}, this.#stop.signal));
+    return this.#discard(this.#post(json, {}, this.#stop.signal));
   }
 
-  /** Nothing is wanted of the answer. */
-  async #deposit(sent: Promise<HttpAnswer>): Promise<void> {
+  async #discard(sent: Promise<HttpAnswer>): Promise<void> {
     await sent.then(
       (answer) => answer.leave(),
       () => {},
@@ -148,7 +147,7 @@ export class StreamableHttp implements Transport {
     if (this.#session !== undefined && !this.#isLost && !this.#stop.signal.aborted) {
       const farewell = this.#open("DELETE", undefined, {}, AbortSignal.timeout(FAREWELL_MS));
       this.#session = undefined;
-      await this.#deposit(farewell);
+      await this.#discard(farewell);
     }
     const reason = fault ?? "was left";
     this.#stop.abort(OVER);
@@ -167,29 +166,29 @@ export class StreamableHttp implements Transport {
   async #exchange(request: OutgoingRequest, exchange: Exchange): Promise<void> {
     const { signal } = exchange.stop;
     const headers = this.#era === "modern" ? await this.#modernHeaders(request) : {};
-    const answer = await this.#postInTime(request, headers, signal);
+    const answer = await this.#postWithRetry(request, headers, signal);
     if (!answer.ok) return this.#refused(request, answer);
     const session = answer.headers.get("mcp-session-id");
     if (request.method === "initialize" && session !== null) this.#session = session;
     if (answer.isStream) return this.#follow(request, exchange, answer);
-    // Its answer comes with the stream of the session.
+    // Its answer arrives on the stream of the session.
     if (answer.status === ACCEPTED && this.#isListening) return answer.leave();
-    const read = await answer.messages(this.#receiver.deviate);
-    if (read.messages.length === 0 && read.fault === undefined) {
-      this.#receiver.failed(request, contentFailure(answer, read.text, this.#address));
+    const body = await answer.messages(this.#receiver.deviate);
+    if (body.messages.length === 0 && body.fault === undefined) {
+      this.#receiver.failed(request, contentFailure(answer, body.text, this.#address));
       return;
     }
     if (answer.type !== "application/json") this.#receiver.deviate(`sends JSON as ${answer.type || "no Content-Type"}`);
-    this.#deliver(read, request);
+    this.#deliver(body, request);
     if (exchange.isOver) return;
-    const shown = this.#address.hide(quoted(read.text));
+    const shown = this.#address.hide(quoted(body.text));
     const fail: Failure = (what) =>
-      new UpstreamError("upstream_protocol", `${what}: its answer holds other messages only: ${shown}`);
+      new UpstreamError("upstream_protocol", `${what}: its response contains only other messages: ${shown}`);
     this.#receiver.failed(request, fail);
   }
 
-  /** Repeats a request that the server did not take yet for as long as it asks to, within the time of the call. */
-  async #postInTime(
+  /** Repeats a request that the server asks to send again later, within the deadline of the call. */
+  async #postWithRetry(
     request: OutgoingRequest,
     headers: Record<string, string>,
     signal: AbortSignal,
@@ -213,7 +212,7 @@ export class StreamableHttp implements Transport {
     this.#receiver.failed(request, statusFailure(answer, body, this.#address));
   }
 
-  /** Reads the stream of a request, and opens it again where it ends before the answer, if its server supports that. */
+  /** Reads the stream of a request, and reopens it if it ends before the answer and the server supports that. */
   async #follow(request: OutgoingRequest, exchange: Exchange, first: HttpAnswer): Promise<void> {
     const { signal } = exchange.stop;
     let answer = first;
@@ -234,7 +233,7 @@ export class StreamableHttp implements Transport {
     }
   }
 
-  /** The stream of a legacy session, on which the server sends by itself; not every server has one. */
+  /** The stream of a legacy session for unsolicited messages; not every server has one. */
   async #listen(): Promise<void> {
     const { signal } = this.#stop;
     let from: string | undefined;
@@ -266,8 +265,7 @@ export class StreamableHttp implements Transport {
     }
   }
 
-  /** Reads a stream to its end. */
-  async #read(answer: HttpAnswer, of?: OutgoingRequest): Promise<StreamEnd> {
+  async #read(answer: HttpAnswer, request?: OutgoingRequest): Promise<StreamEnd> {
     let lastId: string | undefined;
     let retryMs: number | undefined;
     let text: string | undefined;
@@ -276,7 +274,7 @@ export class StreamableHttp implements Transport {
         lastId = event.id ?? lastId;
         retryMs = event.retryMs ?? retryMs;
         if (event.messages.length === 0 && event.data !== "") text = quoted(event.data);
-        this.#deliver(event, of);
+        this.#deliver(event, request);
       }
       return { lastId, retryMs, text };
     } catch (error) {
@@ -284,9 +282,9 @@ export class StreamableHttp implements Transport {
     }
   }
 
-  #deliver({ messages, fault }: ReadMessages | StreamEvent, of: OutgoingRequest | undefined): void {
+  #deliver({ messages, fault }: ReadMessages | StreamEvent, request: OutgoingRequest | undefined): void {
     if (fault !== undefined) throw new UpstreamError("upstream_protocol", `it ${fault}`);
-    for (const message of messages) this.#receiver.message(message, of);
+    for (const message of messages) this.#receiver.message(message, request);
   }
 
   #post(json: string, headers: Record<string, string>, signal: AbortSignal): Promise<HttpAnswer> {
@@ -297,10 +295,10 @@ export class StreamableHttp implements Transport {
   #open(
     method: HttpRequestInit["method"] & string,
     body: string | undefined,
-    own: Record<string, string>,
+    extra: Record<string, string>,
     signal: AbortSignal,
   ): Promise<HttpAnswer> {
-    const headers: Record<string, string> = { ...this.#address.headers, ...own };
+    const headers: Record<string, string> = { ...this.#address.headers, ...extra };
     if (this.#version !== undefined) headers["mcp-protocol-version"] = this.#version;
     if (this.#session !== undefined) headers["mcp-session-id"] = this.#session;
     return this.#link.open(this.#address.url, { method, headers, signal, ...(body !== undefined && { body }) });
@@ -327,7 +325,7 @@ export class StreamableHttp implements Transport {
 interface StreamEnd {
   readonly lastId: string | undefined;
   readonly retryMs: number | undefined;
-  /** The last event that is no message. */
+  /** The last event that is not a message. */
   readonly text: string | undefined;
   readonly error?: unknown;
 }
@@ -338,7 +336,6 @@ function streamEnd(cause: unknown, text: string | undefined): UpstreamError {
   return new UpstreamError("upstream_ended", detail, { cause });
 }
 
-/** Rejects when the signal is aborted. */
 function wait(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const timer = clock.after(ms, () => {
@@ -355,7 +352,7 @@ function wait(ms: number, signal: AbortSignal): Promise<void> {
   });
 }
 
-/** Values outside of visible ASCII are sent as base64; so is one that looks as if it were. */
+/** Values outside of visible ASCII are sent as base64, and so are values that look like it. */
 function headerValue(value: string): string {
   const isPlain =
     /^[\u0021-\u007E](?:[\u0020-\u007E]*[\u0021-\u007E])?$/.test(value) && !/^=\?base64\?.*\?=$/.test(value);
@@ -374,7 +371,7 @@ const OVER = new Error("the request is over");
 const ENDING_MS = 1_000;
 /** How long a server may take to accept the end of its session. */
 const FAREWELL_MS = 1_000;
-/** The wait before a stream is opened again: no server has a client reconnect without pause. */
+/** The delay before a stream is reopened, so that no server makes a client reconnect without pause. */
 const RESUME_MS = 1_000;
 const RESUME_MAX_MS = 30_000;
 const LASTED_MS = 10_000;

@@ -5,21 +5,20 @@ import type { Deviate, UpstreamMessage } from "../messages/messages.ts";
 import type { RequestParams } from "../messages/request.ts";
 import type { Closed, Peer } from "./channel.ts";
 
-/** Concurrent requests to one upstream. */
 export const requestBounds = fixed({ upstreamRequests: 256 });
 
 /** Carries the messages of one connection: over the pipes of a program, Streamable HTTP, or HTTP+SSE. */
 export interface Transport {
   readonly kind: "stdio" | "http";
-  /** Receives all that comes; set before the first message is sent. */
+  /** Receives everything; set before the first message is sent. */
   set receiver(receiver: Receiver);
   /** Sends a request. Its outcome reaches the receiver, now or later: an answer, or a failure. */
   send(request: OutgoingRequest): void;
-  /** The request is over. Without `isAnswered` it was given up. */
+  /** The request is over. Without `isAnswered` it was abandoned. */
   forget(request: OutgoingRequest, isAnswered: boolean): void;
-  /** Sends a message that needs no answer. Resolves once the server has taken it, or never will. */
+  /** Sends a message that needs no answer. Resolves once the server has received it, or never will. */
   notify(json: string): Promise<void>;
-  /** Answers a request of the server; resolves once the server has taken the answer, or never will. */
+  /** Answers a request of the server; resolves once the server has received the answer, or never will. */
   answer(json: string): Promise<void>;
   /** Called when the handshake is complete. */
   agreed?(peer: Peer): void;
@@ -27,7 +26,7 @@ export interface Transport {
   noteTools?(tools: readonly ListedTool[]): void;
   /** True when a call of this tool failed because its tools were not listed yet. */
   needsTools?(error: unknown, tool: string): boolean;
-  /** Closing the stream of a request cancels it: no notification says so. */
+  /** Closing the stream of a request cancels it, without a notification. */
   readonly cancelsByClosing?: boolean;
   /** Resolves once the connection is gone for whatever reason. Never rejects. */
   readonly closed: Promise<Closed>;
@@ -36,7 +35,7 @@ export interface Transport {
    * lost, or the server cannot be reached. Completes "the server …".
    */
   readonly stale?: Promise<string>;
-  /** `fault` completes "the server …" if it is the cause: then the end counts as unexpected. */
+  /** `fault` completes "the server …" if it is the cause: the end then counts as unexpected. */
   close(fault?: string): Promise<void>;
 }
 
@@ -44,18 +43,16 @@ export interface OutgoingRequest {
   readonly id: number;
   readonly method: string;
   readonly params: RequestParams;
-  /** The whole message. */
   readonly json: string;
-  /** By `clock`. */
   readonly deadlineAt: number;
 }
 
 export interface Receiver {
-  /** `of` is the request whose response it came in. True if a request waited for it. */
+  /** `of` is the request whose response it arrived in. True if a request waited for it. */
   message(message: UpstreamMessage, of?: OutgoingRequest): boolean;
-  /** The request has failed; `what` names the action in the error. */
+  /** `what` names the action in the error. */
   failed(request: OutgoingRequest, failure: Failure): void;
-  /** Notifications may have been lost: everything may have changed. */
+  /** Notifications may have been lost, so everything may have changed. */
   missed(): void;
   readonly deviate: Deviate;
 }

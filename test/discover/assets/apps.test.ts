@@ -61,22 +61,25 @@ test("an app is stored with the CID of its file, and of what clients read, which
 test("what is wrong with @ui is said where it stands, and leaves the tool out", () => {
   const on = (tag: string) => `/**\n * Draws.\n * @ui ${tag}\n */\nexport function f() {}`;
   for (const [tag, fault] of [
-    ["gone.html", "missing-file 3: f: @ui gone.html names no file of the definition; put it beside this one"],
-    ["../../up.html", "missing-file 3: f: @ui ../../up.html names no file of the definition; put it beside this one"],
+    ["gone.html", "missing-file 3: f: @ui gone.html is not a file of the definition; put it next to this one"],
+    ["../../up.html", "missing-file 3: f: @ui ../../up.html is not a file of the definition; put it next to this one"],
     ["", "missing-file 3: f: @ui needs the HTML file that shows the results of the tool: @ui chart.html"],
     ["a.html models", 'unknown-ui-word 3: f: @ui takes an HTML file, model and app, not "models"'],
   ] as const)
     assert.deepEqual(faults(on(tag), { "a.html": "" }), [fault]);
   for (const [wishes, message] of [
-    ["{csp}", "the comment ui is not JSON"],
-    ["[]", 'the comment ui must be an object, such as {"prefersBorder": true}'],
-    ['{"border": true}', 'the comment ui has no field "border"; it has csp, permissions, prefersBorder, domain'],
+    ["{csp}", 'the comment "ui" is not JSON'],
+    ["[]", 'the comment "ui" must be an object, such as {"prefersBorder": true}'],
+    [
+      '{"border": true}',
+      'the comment "ui" has no field "border"; its fields are csp, permissions, prefersBorder, domain',
+    ],
     [
       '{"csp": {"connect": []}}',
-      '"csp" has lists of origins: connectDomains, resourceDomains, frameDomains, baseUriDomains',
+      '"csp" must contain lists of origins: connectDomains, resourceDomains, frameDomains, baseUriDomains',
     ],
-    ['{"permissions": ["camera"]}', '"permissions" is an object such as {"camera": {}}'],
-    ['{"prefersBorder": "yes"}', '"prefersBorder" is true or false'],
+    ['{"permissions": ["camera"]}', '"permissions" must be an object such as {"camera": {}}'],
+    ['{"prefersBorder": "yes"}', '"prefersBorder" must be true or false'],
   ]) {
     const html = { "a.html": `<!doctype html>\n<!-- ui ${wishes} -->` };
     assert.deepEqual(faults(on("a.html"), html), [`invalid-ui 3: f: a.html, line 2: ${message}`]);

@@ -74,7 +74,7 @@ describe("@icon", () => {
       ["https://user:pass@example.org/a.png", /https: URL/],
       ["data:text/html;base64,AAAA", /mimeType of an image/],
       ["data:image/svg+xml,<svg/>", /image in base64/],
-      ["missing.png", /names no file of the definition/],
+      ["missing.png", /is not a file of the definition/],
       ["https://example.org/a.png huge", /not "huge"/],
       ["https://example.org/a text/html", /mimeType of an image/],
       ["big.png", /at most|may have/],

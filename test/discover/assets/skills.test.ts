@@ -94,11 +94,11 @@ describe("a folder beside a definition", () => {
         [`notes.skills/tidy/${"b".repeat(256)}`]: "",
       }),
       [
-        'warning: It is not served: names that begin with a dot are left out, as ".env"',
-        "warning: It is not served: its name has characters that are none in a file's name",
+        'warning: It is not served: names that begin with a dot are ignored, such as ".env"',
+        "warning: It is not served: its name has characters that file names cannot contain",
         "warning: It is not served: a name has at most 255 bytes",
         "warning: It is not served: the skills of this definition are in notes.skills/",
-        "warning: It belongs to no skill: no folder that it is in has a SKILL.md",
+        "warning: It belongs to no skill: none of its parent folders has a SKILL.md",
         "warning: A skill has a folder of its own: move it to notes.skills/<name of the skill>/SKILL.md",
         "warning: Rename it to SKILL.md: hosts read no other name",
       ],
@@ -109,19 +109,19 @@ describe("a folder beside a definition", () => {
 describe("the frontmatter of a skill", () => {
   it("must be YAML that every reader reads alike, with the name of its folder and a description", () => {
     const cases: [frontmatter: string, problem: RegExp][] = [
-      ["name: tidy\ndescription: [a", /^\d+:\d+ The frontmatter is not YAML that can be read: /],
+      ["name: tidy\ndescription: [a", /^\d+:\d+ The frontmatter is not valid YAML: /],
       ["name: tidy\nname: other\ndescription: a", /^3:1 .*unique/],
       ["name: &a tidy\ndescription: *a", /^3:14 Write the value again/],
-      ["name: tidy\ndescription: a\nsize: .inf", /^4:7 JSON, as which clients/],
-      ["name: tidy\ndescription: !own a", /^3:14 The frontmatter is not YAML/],
+      ["name: tidy\ndescription: a\nsize: .inf", /^4:7 Clients receive the frontmatter as JSON/],
+      ["name: tidy\ndescription: !own a", /^3:14 The frontmatter is not valid YAML/],
       ["- tidy", /^2:1 The frontmatter must have fields/],
       ["description: a", /^2:1 The frontmatter needs the name of the skill: name: tidy$/],
-      ["name: Tidy\ndescription: a", /^2:7 A skill's name has 1 to 64 characters/],
-      ["name: -a--b\ndescription: a", /^2:7 A skill's name has/],
-      [`name: ${"a".repeat(65)}\ndescription: a`, /^2:7 A skill's name has 1 to 64 characters/],
+      ["name: Tidy\ndescription: a", /^2:7 A skill's name must have 1 to 64 characters/],
+      ["name: -a--b\ndescription: a", /^2:7 A skill's name must have/],
+      [`name: ${"a".repeat(65)}\ndescription: a`, /^2:7 A skill's name must have 1 to 64 characters/],
       [
         "name: neat\ndescription: a",
-        /^2:7 The skill is called "neat", and its folder "tidy": rename the folder to "neat", or write name: tidy$/,
+        /^2:7 The skill is named "neat", but its folder "tidy": rename the folder to "neat", or write name: tidy$/,
       ],
       ["name: tidy", /^2:1 The frontmatter needs a description/],
       ["name: tidy\ndescription: '  '", /^3:14 The frontmatter needs a description/],
@@ -145,8 +145,8 @@ describe("a skill beyond a limit is left out, and the others are found", () => {
   const other = { "notes.skills/other/SKILL.md": SKILL.replace("tidy", "other") };
   const files = { ...other, "notes.skills/tidy/SKILL.md": SKILL, "notes.skills/tidy/a.md": "12345" };
   for (const [limit, value, message] of [
-    ["skillFiles", 1, "The skill has 2 files, and may have 1"],
-    ["skillBytes", SKILL.length + 4, `The skill has ${SKILL.length + 5} bytes, and may have ${SKILL.length + 4}`],
+    ["skillFiles", 1, "The skill has 2 files; the limit is 1"],
+    ["skillBytes", SKILL.length + 4, `The skill has ${SKILL.length + 5} bytes; the limit is ${SKILL.length + 4}`],
   ] as const) {
     it(`of ${limit}`, (t) => {
       t.after(lower({ [limit]: value }));

@@ -191,6 +191,9 @@ test("a configuration without aliases, empty, with a byte-order mark, or of anot
       "a.ts": 'import { x } from "@/x";\nexport const a = (): string => x;',
     });
     assert.deepEqual(rows(problems, "code", "file"), ["import-refused a.ts"], text);
-    assert.match(problems[0]!.message, /looks like an alias .*add it there, or write a relative path, as in "\.\/x"/);
+    assert.match(
+      problems[0]!.message,
+      /looks like a path alias .*add it there, or write a relative path, as in "\.\/x"/,
+    );
   }
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { bundleDefinition } from "../../../src/discover/bundle/bundle.ts";
-import { loaderOf } from "../../../src/discover/files/resolve.ts";
+import { selectLoader } from "../../../src/discover/files/resolve.ts";
 import { gatherDefinition } from "../../../src/discover/gather.ts";
 import { discover } from "../../../src/discover/typescript/discover.ts";
 import { openProgram } from "../../../src/discover/typescript/program.ts";
@@ -61,10 +61,8 @@ test("their limits are those of all files of a definition, counted in bytes", as
   const root = folderWith({ ...all, "pixel.png": Buffer.alloc(900) });
   const small = { ...defaultLimits, sourceFileBytes: 800 };
   const { problems } = await gatherDefinition(root, "a.ts", small);
-  assert.deepEqual(
-    problems.map(({ code, message }) => [code, /"pixel\.png" has 900 bytes/.test(message)]),
-    [["too-large", true]],
-  );
+  const reported = problems.map(({ code, message }) => [code, /"pixel\.png" has 900 bytes/.test(message)]);
+  assert.deepEqual(reported, [["too-large", true]]);
   assert.deepEqual((await gatherDefinition(root, "a.ts", { ...small, sourceFileBytes: 900 })).problems, []);
 });
 
@@ -79,7 +77,7 @@ test("every kind that can be imported has a type", () => {
     [byteEndings, "bytes", "Uint8Array"],
   ] as const) {
     for (const ending of all.split(" ")) {
-      assert.equal(loaderOf(`x${ending}`), loader, ending);
+      assert.equal(selectLoader(`x${ending}`), loader, ending);
       lines.push(
         `import a${lines.length} from "./x${ending}"; export const b${lines.length}: ${type} = a${lines.length};`,
       );

@@ -145,7 +145,7 @@ describe("a bundle with npm packages", () => {
       "node_modules/a": { manifest: { exports: "./index.js" }, files: { "index.js": "", "hidden.js": "" } },
     };
     const hidden = await bundled(`import "a/hidden.js"; export const x = 1;`, made);
-    assert.match(hidden.problems[0]!.message, /"a\/hidden\.js" is no file of the package/);
+    assert.match(hidden.problems[0]!.message, /"a\/hidden\.js" is not a file of the package/);
     const unknown = await bundled(`import "unknown-thing"; import "a"; export const x = 1;`, made);
     assert.match(unknown.problems[0]!.message, /run berth add unknown-thing/);
     assert.deepEqual([unknown.problems[0]!.line, unknown.problems[0]!.column], [1, 8]);
@@ -452,7 +452,7 @@ describe("types of npm packages", () => {
         [
           "warning",
           1,
-          '"@scope/bare" has no types, so that everything from it is any: add @types/scope__bare, if there is such a ' +
+          '"@scope/bare" has no types, so everything from it is any: add @types/scope__bare, if there is such a ' +
             "package, or declare what you use in a .d.ts file.",
         ],
       ],

@@ -96,7 +96,7 @@ describe("packages in memory", () => {
     changed[changed.length - 1]! ^= 1;
     await assert.rejects(
       PackageFiles.read(set, () => changed, limits),
-      /the tarball of a@1\.0\.0 does not have the integrity/,
+      /the tarball of a@1\.0\.0 does not match the integrity/,
     );
     await assert.rejects(
       PackageFiles.read(set, () => undefined, limits),

@@ -171,18 +171,18 @@ test("a warning leaves the tool in", () => {
 test("no parameter can steer the shell that runs the script", () => {
   const names = {
     "Berth itself": "BERTH_CONTEXT BERTH_OPTIONS BERTH_ANYTHING",
-    "the shell itself": "PATH IFS ENV HOME BASH_ENV BASHOPTS SHELLOPTS PS4 PWD CDPATH OPTIND SECONDS UID REPLY",
-    "the loader of programs": "LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT",
+    "the shell": "PATH IFS ENV HOME BASH_ENV BASHOPTS SHELLOPTS PS4 PWD CDPATH OPTIND SECONDS UID REPLY",
+    "the dynamic loader": "LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT",
     "the C library": "LC_ALL LC_CTYPE LANG GLIBC_TUNABLES GCONV_PATH LOCPATH NLSPATH TZ TMPDIR MALLOC_ARENA_MAX",
-    "the programs that reach hosts": "http_proxy HTTPS_PROXY all_proxy NO_PROXY CURL_HOME CURL_CA_BUNDLE WGETRC",
-    "a language's own programs": "NODE_OPTIONS PYTHONPATH PERL5OPT RUBYLIB AWKPATH",
+    "network programs": "http_proxy HTTPS_PROXY all_proxy NO_PROXY CURL_HOME CURL_CA_BUNDLE WGETRC",
+    "language runtimes": "NODE_OPTIONS PYTHONPATH PERL5OPT RUBYLIB AWKPATH",
   };
   for (const [reader, given] of Object.entries(names)) {
     for (const name of given.split(" ")) {
       const { tools, problems } = discover(`#!/bin/sh\n# Says it.\n# @param {string} ${name}\n`);
       const [{ code, line, column, frame, message } = assert.fail(name)] = problems;
       assert.deepEqual([code, line, column, tools], ["bad-param-name", 3, 19, []], name);
-      assert.ok(message.includes(`"${name}" has a meaning to ${reader}`), message);
+      assert.ok(message.includes(`"${name}" is read by ${reader}`), message);
       assert.ok(frame!.endsWith(" ^" + "~".repeat(name.length - 1)) || frame!.endsWith("^".repeat(name.length)), frame);
     }
   }

@@ -55,7 +55,7 @@ test("a function that is exported requests in its own comment, wherever among it
     export const tell = (): void => hidden();
   `);
   assert.deepEqual(faults(discovery), [
-    "warning unread-tag 11:9 @secret is read at the head of a file and at exported functions alone; move it there",
+    "warning unread-tag 11:9 @secret is only read at the head of a file and on exported functions; move it there",
   ]);
   assert.deepEqual(requests(discovery), [
     "secrets A_TOKEN demo.ts:2:9",
@@ -94,14 +94,12 @@ test("a name that no secret and no host can have is an error at its place, and t
   const wrong = found(
     "/**\n * @secret my-token\n * @network https://a.example/b\n * @secret\n */\nexport function f(): void {}\n",
   );
-  assert.deepEqual(
-    faults(wrong).map((fault) => fault.replace(/(?<=: use|: write) .*/, "")),
-    [
-      'error invalid-secret 2:12 In @secret, "my-token" cannot be its name: use',
-      'error invalid-network 3:13 In @network, "https://a.example/b" is not a host: write',
-      "error invalid-secret 4:4 @secret needs the name of a secret, as in @secret API_TOKEN",
-    ],
-  );
+  const shown = faults(wrong).map((fault) => fault.replace(/(?<=: use|: write) .*/, ""));
+  assert.deepEqual(shown, [
+    'error invalid-secret 2:12 In @secret, "my-token" cannot be its name: use',
+    'error invalid-network 3:13 In @network, "https://a.example/b" is not a host: write',
+    "error invalid-secret 4:4 @secret needs the name of a secret, as in @secret API_TOKEN",
+  ]);
   assert.deepEqual([wrong.tools.length, wrong.requested], [1, undefined]);
   const shell = script("#!/bin/sh\n# @secret PATH\n# @noArgs\n");
   assert.match(faults(shell)[0]!, /^error invalid-secret 2:11 demo: In @secret, "PATH" cannot be its name, since/);
@@ -120,7 +118,7 @@ test("a misspelt tag is told with the one that was meant, and so is a tag where 
   );
   assert.match(faults(script("#!/bin/sh\n# @secrets A_TOKEN\n"))[0]!, /did you mean @secret\?/);
   assert.deepEqual(faults(found("// @secret A_TOKEN\nexport function f(): void {}\n")), [
-    "warning unread-tag 1:4 @secret is read in a comment that begins with /** alone; write /** @secret … */",
+    "warning unread-tag 1:4 @secret is only read in a comment that begins with /**; write /** @secret … */",
   ]);
 });
 
@@ -128,7 +126,7 @@ test("a definition requests a hundred grants, each with a purpose of some words"
   const many = Array.from({ length: 101 }, (_, index) => ` * @secret T_${index} ${"x".repeat(300)}`).join("\n");
   const discovery = found(`/**\n${many}\n */\nexport function f(): void {}\n`);
   assert.deepEqual([discovery.requested?.length, discovery.requested?.[0]?.purpose?.length], [100, 201]);
-  assert.match(faults(discovery)[0]!, /^error too-many-requests 102:4 A definition requests at most 100/);
+  assert.match(faults(discovery)[0]!, /^error too-many-requests 102:4 A definition may request at most 100/);
 });
 
 test("what is compiled has the form of before where nothing is requested, and requests of another form are refused", () => {
@@ -146,6 +144,6 @@ test("what is compiled has the form of before where nothing is requested, and re
   assert.equal(read.requested?.[0]?.value, "A_TOKEN");
   for (const requested of [{}, [1], [{ ...read.requested[0], field: "folders" }], [{ field: "secrets", value: 1 }]]) {
     const bytes = new TextEncoder().encode(JSON.stringify({ ...read, requested }));
-    assert.throws(() => readCompiled(bytes), /a compiled result lacks a part/);
+    assert.throws(() => readCompiled(bytes), /a compiled result is incomplete/);
   }
 });

@@ -51,13 +51,11 @@ test("a resource's template takes its variables from the parameters, whatever th
     export const file = async (path: string, context: import("berth").ToolContext) => path;
   `);
   assert.deepEqual(problems, []);
-  assert.deepEqual(
-    resources.map(({ uri, mimeType, call }) => [uri, mimeType, call.style, call.context]),
-    [
-      ["notes://{year}/{title}{?tags,full}", undefined, "object", undefined],
-      ["files://{+path}", "text/plain; charset=utf-8", "positional", true],
-    ],
-  );
+  const declared = resources.map(({ uri, mimeType, call }) => [uri, mimeType, call.style, call.context]);
+  assert.deepEqual(declared, [
+    ["notes://{year}/{title}{?tags,full}", undefined, "object", undefined],
+    ["files://{+path}", "text/plain; charset=utf-8", "positional", true],
+  ]);
 });
 
 test("an address that is no URI, or a template that its function does not fit, is a problem in its place (T6.6)", () => {
@@ -176,13 +174,11 @@ test("functions are published under the names that they are given", () => {
     "/** @name files/read-all.v2 */\nexport function readAll() {}\nexport function plain() {}",
   );
   assert.deepEqual(problems, []);
-  assert.deepEqual(
-    tools.map(({ name, call }) => [name, call.export]),
-    [
-      ["files/read-all.v2", "readAll"],
-      ["plain", "plain"],
-    ],
-  );
+  const exports = tools.map(({ name, call }) => [name, call.export]);
+  assert.deepEqual(exports, [
+    ["files/read-all.v2", "readAll"],
+    ["plain", "plain"],
+  ]);
   for (const name of ["", "two words", "ä", "x".repeat(65)]) {
     assert.match(faults(`/** @name ${name} */\nexport function a() {}`).join(), /^invalid-name 1:/, name);
     assert.equal(found(`/** @name ${name} */\nexport function a() {}`).tools[0]?.name, "a");
@@ -262,14 +258,12 @@ test("a schema of one's own is published as it is written, and goes before the t
     else: { required: ["query"] },
     additionalProperties: false,
   });
-  assert.deepEqual(
-    tools.map(({ call }) => [call.style, call.params]),
-    [
-      ["positional", ["query", "limit"]],
-      ["object", ["a"]],
-      ["positional", ["args"]],
-    ],
-  );
+  const calls = tools.map(({ call }) => [call.style, call.params]);
+  assert.deepEqual(calls, [
+    ["positional", ["query", "limit"]],
+    ["object", ["a"]],
+    ["positional", ["args"]],
+  ]);
 });
 
 test("a schema of one's own that cannot be used is a problem in its place", () => {
@@ -307,10 +301,8 @@ test("a tool can be made for tasks", () => {
     /** @task sometimes */ export function d() {}
     export function e() {}
   `);
-  assert.deepEqual(
-    tools.map(({ task }) => task && [task.required, task.deferred]),
-    [[false, false], [true, false], [true, true], [false, false], undefined],
-  );
+  const tasks = tools.map(({ task }) => task && [task.required, task.deferred]);
+  assert.deepEqual(tasks, [[false, false], [true, false], [true, true], [false, false], undefined]);
   assert.deepEqual(rows(problems, "severity", "code"), ["warning unknown-task-word"]);
 });
 

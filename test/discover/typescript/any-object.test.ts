@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Discovery } from "../../../src/discover/discovery.ts";
 import { found } from "../../support/discovered.ts";
+import { pluck } from "../../support/rows.ts";
 
 /** The schemas of the arguments, tool by tool. */
 function argumentsOf({ tools }: Discovery): unknown[] {
@@ -29,11 +30,11 @@ test("an argument whose type takes any object is an object, and a warning says w
     { value: { type: "object", additionalProperties: {} }, list: { type: "array", items: {} }, all: {} },
     { value: object, other: object, last: object },
   ]);
-  const lists = "the type object takes lists, too, but callers may only give an object";
-  const anything = (type: string) => `the type ${type} takes anything but null, but callers may only give an object`;
-  const remedy = "write Record<string, unknown> for that, or unknown[] or unknown if you mean it";
+  const lists = "the type object accepts lists as well, but callers may only pass an object";
+  const anything = (type: string) => `the type ${type} accepts anything but null, but callers may only pass an object`;
+  const remedy = "write Record<string, unknown> for an object, or unknown[] or unknown if that is intended";
   assert.deepEqual(
-    all.problems.map(({ severity, code, message }) => [severity, code, message]),
+    pluck(all.problems, "severity", "code", "message"),
     [
       `a: ${lists}: ${remedy} (at value)`,
       `a: ${lists}: ${remedy} (at more)`,
@@ -87,18 +88,15 @@ test("a result of a type that takes any object may be whatever JSON is written f
     export function f(): { value: object; more?: {} } { return { value: [] }; }
     export function g() { return {}; }
   `);
-  assert.deepEqual(
-    all.tools.map(({ outputSchema }) => outputSchema),
-    [
-      {},
-      {},
-      {},
-      { type: "array", items: {} },
-      {},
-      { type: "object", properties: { value: {}, more: {} }, required: ["value"] },
-      object,
-    ],
-  );
+  assert.deepEqual(pluck(all.tools, "outputSchema"), [
+    {},
+    {},
+    {},
+    { type: "array", items: {} },
+    {},
+    { type: "object", properties: { value: {}, more: {} }, required: ["value"] },
+    object,
+  ]);
 });
 
 test("an argument of any type that the function does not read is optional", () => {
@@ -116,18 +114,16 @@ test("an argument of any type that the function does not read is optional", () =
     export const wrapped = wrap((args) => 1);
     export const wrappedUse = wrap((args) => [args]);
   `);
-  assert.deepEqual(
-    tools.map(({ name, inputSchema }) => [name, inputSchema["required"] ?? []]),
-    [
-      ["named", []],
-      ["read", ["_text"]],
-      ["unread", ["text"]],
-      ["used", ["props", "all"]],
-      ["list", ["props"]],
-      ["inDefault", ["props"]],
-      ["either", ["id"]],
-      ["wrapped", []],
-      ["wrappedUse", ["args"]],
-    ],
-  );
+  const required = tools.map(({ name, inputSchema }) => [name, inputSchema["required"] ?? []]);
+  assert.deepEqual(required, [
+    ["named", []],
+    ["read", ["_text"]],
+    ["unread", ["text"]],
+    ["used", ["props", "all"]],
+    ["list", ["props"]],
+    ["inDefault", ["props"]],
+    ["either", ["id"]],
+    ["wrapped", []],
+    ["wrappedUse", ["args"]],
+  ]);
 });

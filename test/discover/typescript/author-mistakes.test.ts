@@ -163,9 +163,9 @@ test("an argument that takes anything is told, unless it is unknown on purpose",
   assert.equal(text.match(/any-accepted/g)?.length, 4);
   assert.match(
     text,
-    /^hello\.ts:1:22: warning.*without a type it takes anything: write the type, or unknown if you mean anything \(at data\)/,
+    /^hello\.ts:1:22: warning.*without a type it accepts anything: write the type, or unknown if you mean anything \(at data\)/,
   );
-  assert.match(text, /hello\.ts:1:34: .*the type any takes anything.*\(at meta\)/);
+  assert.match(text, /hello\.ts:1:34: .*the type any accepts anything.*\(at meta\)/);
   assert.match(text, /hello\.ts:1:56: .*\(at options\.more\)/);
   assert.match(text, /hello\.ts:1:86: .*\(at all\[\]\)/);
 });
@@ -327,12 +327,12 @@ const mistakes: readonly (readonly [text: string, problem?: string, cure?: RegEx
   [
     "export const a = (list: string[], each: (item: string) => void): void => list.forEach(each);",
     "unsupported-type 1:35",
-    /leave it out, and return what it would be given/,
+    /leave it out, and return what would be passed to it/,
   ],
   [
     "import { x } from '@/lib/x';\nexport const a = (): string => x();",
     "import-refused 1:19",
-    /looks like an alias of a project.*in paths: add it there, or write.*"\.\/lib\/x"/,
+    /looks like a path alias .*in paths: add it there, or write.*"\.\/lib\/x"/,
   ],
   ["import { x } from '~/lib/x';\nexport const a = (): string => x();", "import-refused 1:19", /an alias of a project/],
   [
@@ -353,7 +353,7 @@ const mistakes: readonly (readonly [text: string, problem?: string, cure?: RegEx
   [
     "import type { Request } from 'express';\nexport const a = (req: Request): string => req.url;",
     "http-handler 2:19",
-    /no request or response of express: take what it needs as parameters/,
+    /not a request or response of express: declare what it needs as parameters/,
   ],
   [
     "import type * as koa from 'koa';\nexport const a = (ctx: koa.Context): string => ctx.url;",

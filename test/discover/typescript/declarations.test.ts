@@ -32,7 +32,7 @@ test("the types of globals that guests have are known", () => {
   assert.deepEqual(kty, { type: "string" });
   assert.deepEqual(said(all), [
     "warning: sign: CryptoKey for key cannot be given: CryptoKey cannot be represented in JSON; use a JSON Web Key or its text",
-    "warning: bytes: ArrayBuffer for it cannot be given, nor can ArrayBufferView<ArrayBuffer> for it: ArrayBuffer holds bytes, which JSON cannot carry; use a base64 string",
+    "warning: bytes: ArrayBuffer for it cannot be given, nor can ArrayBufferView<ArrayBuffer> for it: ArrayBuffer contains bytes, which JSON cannot represent; use a base64 string",
   ]);
 });
 

@@ -96,16 +96,14 @@ test("a parameter that is taken apart beside others has a name of its own, and w
     const inner = Object.entries(properties).flatMap(([name, each]) => told(each, `${path}/${name}`));
     return [...(description === undefined ? [] : [`${path}: ${description}`]), ...inner];
   };
-  assert.deepEqual(
-    all.tools.map(({ inputSchema }) => told(inputSchema)),
-    [
-      ["/options/far: How far.", "/options/speed: How fast."],
-      ["/ship: The ship.", "/way: How to go.", "/way/far: How far."],
-      ["/options/a: First.", "/options2/b: Second.", "/options2/b/d: Inner.", "/options2/c: Third."],
-      ["/options2/a: First.", "/options: The rest."],
-      ["/ship: The ship."],
-    ],
-  );
+  const descriptions = all.tools.map(({ inputSchema }) => told(inputSchema));
+  assert.deepEqual(descriptions, [
+    ["/options/far: How far.", "/options/speed: How fast."],
+    ["/ship: The ship.", "/way: How to go.", "/way/far: How far."],
+    ["/options/a: First.", "/options2/b: Second.", "/options2/b/d: Inner.", "/options2/c: Third."],
+    ["/options2/a: First.", "/options: The rest."],
+    ["/ship: The ship."],
+  ]);
   assert.deepEqual(said(all), []);
 });
 

@@ -33,8 +33,8 @@ test("signatures of a function are one where a schema takes exactly what some of
     export const h: typeof Object.assign = Object.assign;
   `);
   assert.deepEqual(said(all), [
-    "warning: h: the type object takes lists, too, but callers may only give an object: write Record<string, unknown> for that, or unknown[] or unknown if you mean it (at target)",
-    "warning: h: the type any takes anything: write the type, or unknown if you mean anything (at sources[])",
+    "warning: h: the type object accepts lists as well, but callers may only pass an object: write Record<string, unknown> for an object, or unknown[] or unknown if that is intended (at target)",
+    "warning: h: the type any accepts anything: write the type, or unknown if you mean anything (at sources[])",
   ]);
   assert.deepEqual(
     all.tools.map((tool) => signatureOf(tool)),
@@ -84,7 +84,7 @@ test("of signatures that no schema can put together the one that can be given mo
   const others = "no single schema covers them all; @signature <number> chooses another";
   assert.deepEqual(said(all).slice(1), [
     `warning: b: of its 2 signatures number 2 is offered: (a: number, b: string): void; ${others}`,
-    "warning: c: of its 2 signatures number 2 is offered: (path: string): void; 1 cannot be: this is a function, which JSON cannot carry: () => void; leave it out, and return what it would be given (at call)",
+    "warning: c: of its 2 signatures number 2 is offered: (path: string): void; 1 cannot be offered: this is a function, which JSON cannot represent: () => void; leave it out, and return what would be passed to it (at call)",
     `warning: d: of its 3 signatures number 2 is offered: (x: string, y: 1, z: 2): void; ${others}`,
   ]);
 });

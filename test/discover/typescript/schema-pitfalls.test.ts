@@ -115,7 +115,7 @@ describe("schemas of definitions", () => {
       const Half = schema<string>(() => ({ type: "string", pattern: half }));
       export function one(it: Infer<typeof Half>): string { return it; }
     `);
-    assert.match(problems[0]!.message, /it is another one at another time/);
+    assert.match(problems[0]!.message, /it changes with the time or with random numbers/);
   });
 
   it("parses the values of recursive types", async () => {
@@ -155,7 +155,7 @@ describe("schemas of definitions", () => {
     `);
     assert.deepEqual(rows(tools, "name"), ["whole", "inner", "escaped", "value"]);
     assert.deepEqual(rows(problems, "code"), Array(4).fill("invalid-schema"));
-    assert.match(problems[0]!.message, /its reference https:\/\/example\.com\/a\.json leads nowhere in it/);
+    assert.match(problems[0]!.message, /its reference https:\/\/example\.com\/a\.json does not resolve/);
     assert.deepEqual(tools[2]!.inputSchema["properties"], { a: { $ref: "#/$defs/abc" } });
   });
 

@@ -279,21 +279,20 @@ describe("a type that is inferred from a schema of zod", () => {
       export function taggedLate(it: any): void {}
       const built = () => Words;
       export function fromFunction(it: z.infer<ReturnType<typeof built>>): void {}`);
-    const unstable =
-      "it is another one at another time or with other random numbers; make it the same whenever it is loaded";
+    const unstable = "it changes with the time or with random numbers; make it the same at each load";
     const unread = (name: string): string =>
-      `the schema ${name} cannot be read, and what it says besides its type is not published: ${unstable} (at it)`;
+      `the schema ${name} cannot be read, so only its type is published: ${unstable} (at it)`;
     assert.deepEqual(rows(problems, "severity", "code", "line", "column", "message"), [
-      "error invalid-schema 4 19 unknown: @schema Unknown names no constant at the top level of a file: write the name of a schema, as in @schema User",
+      "error invalid-schema 4 19 unknown: @schema Unknown is not a constant at the top level of a file: write the name of a schema, as in @schema User",
       "error invalid-schema 7 19 other: @schema Words gives { a: string; n: number; } for args, which is of the type { a: number; }",
       "error invalid-schema 9 19 inOrder: @schema Words gives number for n, which is of the type string",
       "error invalid-schema 9 19 inOrder: @schema Words gives nothing for more, which is of the type boolean",
-      "error invalid-schema 12 19 noObject: @schema Text describes no object, and arguments have names",
+      "error invalid-schema 12 19 noObject: @schema Text must describe an object, because arguments have names",
       `warning schema-unread 15 28 late: ${unread("Late")}`,
       `warning schema-unread 17 29 lucky: ${unread("Lucky")}`,
       `error invalid-schema 18 19 taggedLate: @schema Late cannot be read: ${unstable}`,
-      "warning schema-unread 2 105 the schema Inner is no constant at the top level of a file, so what it says besides its type is not published: put it there",
-      "warning schema-unread 21 48 the schema ReturnType<typeof built> is no constant at the top level of a file, so what it says besides its type is not published: put it there",
+      "warning schema-unread 2 105 the schema Inner is not a constant at the top level of a file, so only its type is published: put it there",
+      "warning schema-unread 21 48 the schema ReturnType<typeof built> is not a constant at the top level of a file, so only its type is published: put it there",
     ]);
     assert.deepEqual(rows(tools, "name"), ["local", "late", "lucky", "fromFunction"]);
     assert.deepEqual(tools[1]!.inputSchema, lone(objectOf({ year: { type: "number" } })));
@@ -312,25 +311,23 @@ describe("a schema that does harm when it is evaluated", () => {
       ${jsons.map((_, index) => `export function bad${index}(it: Infer<typeof Bad${index}>): void {}`).join("\n")}
       ${top}`);
     const [good, ...bad] = tools;
-    assert.deepEqual(
-      rows(bad, "name"),
-      Object.keys(jsons).map((index) => `bad${index}`),
-    );
+    const expected = Object.keys(jsons).map((index) => `bad${index}`);
+    assert.deepEqual(rows(bad, "name"), expected);
     for (const { inputSchema } of bad) assert.deepEqual(inputSchema, lone(objectOf({ b: { type: "string" } })));
     const isUnread = problems.some(({ tool }) => tool === "good");
     assert.equal(JSON.stringify(good!.inputSchema).includes("minLength"), !isUnread);
     return problems.map(({ code, line, message }) => {
       assert.equal(code, "schema-unread");
       assert.ok(line! > 10);
-      return /^(\w+: ).*is not published: (.*) \(at it\)$/s.exec(message)!.slice(1).join("");
+      return /^(\w+: ).*type is published: (.*) \(at it\)$/s.exec(message)!.slice(1).join("");
     });
   };
 
   it("is left out with its reason, and no other one with it", async () => {
     const cases: readonly [json: string, reason: RegExp][] = [
-      [`() => "no"`, /it is no schema that describes itself/],
-      ["() => null", /it is no schema that describes itself/],
-      ["() => () => 1", /it is no schema that describes itself/],
+      [`() => "no"`, /it is not a schema that can describe itself/],
+      ["() => null", /it is not a schema that can describe itself/],
+      ["() => () => 1", /it is not a schema that can describe itself/],
       ["() => [1]", /./],
       ["() => ({ toJSON: () => 1 })", /./],
       ["() => ({ n: 1n })", /Do not know how to serialize a BigInt$/],
@@ -389,7 +386,7 @@ describe("a schema that does harm when it is evaluated", () => {
     };
     const { tools, problems } = await after({ kind: "unfinished", loadElapsedMs: 10_000 });
     assert.deepEqual(rows(problems, "severity", "code", "line", "column", "message"), [
-      "warning schema-unread 3 27 one: the schema Text cannot be read, and what it says besides its type is not published: its top level had not finished after 10000 ms: move what it awaits into the function that needs it (at it)",
+      "warning schema-unread 3 27 one: the schema Text cannot be read, so only its type is published: its top level had not finished after 10000 ms: move what it awaits into the function that needs it (at it)",
     ]);
     assert.deepEqual(tools[0]!.inputSchema, lone({ type: "string" }));
     const starved = await after({ kind: "unfinished", loadElapsedMs: 10_000, lacksTime: true });

@@ -163,15 +163,15 @@ describe("a tool as other frameworks define it", () => {
     assert.deepEqual(rows(problems, "severity", "code", "line", "column", "message"), [
       "error invalid-schema 5 20 unread: the schema of its arguments cannot be read: broken",
       "warning schema-unread 6 20 halfRead: the schema of its results cannot be read: broken; the tool is offered without it",
-      "error invalid-schema 7 20 text: the schema of its arguments describes no object, and arguments have names",
+      "error invalid-schema 7 20 text: the schema of its arguments must describe an object, because arguments have names",
       "error repeated-tool 8 20 halfRead: another tool has this name; export one of them under another name",
-      "error invalid-schema 9 20 lucky: the schema of its arguments cannot be read: it is another one at another time or with other random numbers; make it the same whenever it is loaded",
+      "error invalid-schema 9 20 lucky: the schema of its arguments cannot be read: it changes with the time or with random numbers; make it the same at each load",
       "error invalid-schema 15 20 got: the schema of its arguments cannot be read: got you",
       "error invalid-schema 16 20 handled: the schema of its arguments cannot be read: got you, too",
       "error invalid-schema 17 33 inner: the schema of its arguments cannot be read: and you",
       'warning no-tool-object 10 85 some.version has no handler, such as "execute", and is not offered',
-      "error no-tool-object 12 20 none: it holds no tool when the module has been loaded",
-      "error no-tool-object 14 20 empty: it holds no tool when the module has been loaded",
+      "error no-tool-object 12 20 none: it contains no tool after the module has been loaded",
+      "error no-tool-object 14 20 empty: it contains no tool after the module has been loaded",
     ]);
     assert.deepEqual(rows(tools, "name"), ["halfRead", "good"]);
   });
@@ -183,7 +183,7 @@ describe("a tool as other frameworks define it", () => {
       throw new RangeError("top");`);
     assert.deepEqual(tools, []);
     const message =
-      "it holds no tool when the module has been loaded: its program does not load: RangeError: top; it is loaded without the variables of its entry: read those in the function that needs them";
+      "it contains no tool after the module has been loaded: its program does not load: RangeError: top; it is loaded without the variables of its entry: read those in the function that needs them";
     assert.deepEqual(rows(problems, "code", "message"), [
       `no-tool-object one: ${message}`,
       `no-tool-object two: ${message}`,

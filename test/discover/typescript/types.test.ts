@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { signatureOf } from "../../../src/contract/signature.ts";
 import type { Discovery } from "../../../src/discover/discovery.ts";
-import { faultOfForm } from "../../../src/discover/typescript/schema-check.ts";
+import { findMetaSchemaFault } from "../../../src/discover/typescript/schema-check.ts";
 import { found, said, signatures } from "../../support/discovered.ts";
 import { rows } from "../../support/rows.ts";
 
@@ -12,7 +12,7 @@ test("a list with members of its own is the list, with a warning; one with a bra
     export function total(ids: string[] & { readonly __brand: "ids" }) { return ids.length; }
   `);
   assert.deepEqual(rows(problems, "code", "message"), [
-    'list-members speed: a list cannot have "time" in JSON, so callers give only the list: take an object that has the list (at at)',
+    'list-members speed: a list cannot have "time" in JSON, so callers pass only the list: use an object that contains the list (at at)',
   ]);
   assert.equal(tools.length, 2);
 });
@@ -34,13 +34,13 @@ test("what is optional and cannot be carried by JSON costs itself, not its tool"
     "walk(tree: { name: string }, t?: { v: string })",
   ]);
   assert.deepEqual(said(all), [
-    "warning: table: options.locale cannot be given: this is a function, which JSON cannot carry: (x: string) => string; leave it out, and return what it would be given (at options.locale.format)",
-    "warning: sort: Locale for by cannot be given: this is a function, which JSON cannot carry: () => Locale; leave it out, and return what it would be given (at by.maximize)",
+    "warning: table: options.locale cannot be given: this is a function, which JSON cannot represent: (x: string) => string; leave it out, and return what would be passed to it (at options.locale.format)",
+    "warning: sort: Locale for by cannot be given: this is a function, which JSON cannot represent: () => Locale; leave it out, and return what would be passed to it (at by.maximize)",
     "warning: sort: readonly bigint[] for list cannot be given: JSON has no bigint; use a number or a string (at list[])",
     "warning: pick: b cannot be given: Map cannot be represented in JSON; use a plain object, such as Record<string, T>",
-    'warning: pay: { kind: "own"; pay: () => void; } for source cannot be given: this is a function, which JSON cannot carry: () => void; leave it out, and return what it would be given (at source.pay)',
-    "warning: walk: tree.root cannot be given: this is a function, which JSON cannot carry: () => void; leave it out, and return what it would be given (at tree.root.visit)",
-    "warning: walk: t.t cannot be given: this is a function, which JSON cannot carry: () => void; leave it out, and return what it would be given (at t.t.visit)",
+    'warning: pay: { kind: "own"; pay: () => void; } for source cannot be given: this is a function, which JSON cannot represent: () => void; leave it out, and return what would be passed to it (at source.pay)',
+    "warning: walk: tree.root cannot be given: this is a function, which JSON cannot represent: () => void; leave it out, and return what would be passed to it (at tree.root.visit)",
+    "warning: walk: t.t cannot be given: this is a function, which JSON cannot represent: () => void; leave it out, and return what would be passed to it (at t.t.visit)",
   ]);
 });
 
@@ -57,7 +57,7 @@ test("an argument has one error and one warning, however much of it is at fault"
   assert.deepEqual(said(all), [
     "warning: much: o.a cannot be given, nor can o.b, o.c, o.e and Set<2> for o.f: Map cannot be represented in JSON; use a plain object, such as Record<string, T>",
     "error: none: Map cannot be represented in JSON; use a plain object, such as Record<string, T> (at o.a; more at o.b, o.c.d, o.c.e and 2 others)",
-    "error: any: this is a function, which JSON cannot carry: () => void; leave it out, and return what it would be given (at calls[])",
+    "error: any: this is a function, which JSON cannot represent: () => void; leave it out, and return what would be passed to it (at calls[])",
     "error: nullable: JSON has no bigint; use a number or a string (at n)",
     "error: misspelt: the type nubmer cannot be found: Cannot find name 'nubmer'. Did you mean 'number'? (at o.a)",
   ]);
@@ -153,7 +153,7 @@ test("a type of a module of Node that has no types here is told as that, and as 
     ["Cipher", "Cipher", "node:crypto"],
   ];
   for (const [type, name, module] of types) {
-    const why = `the type ${name} cannot be found: it is imported from "${module}", of whose types discovery knows only those that berth.d.ts declares`;
+    const why = `the type ${name} cannot be found: it is imported from "${module}", and discovery knows only those of its types that berth.d.ts declares`;
     assert.deepEqual(said(found(`${imports}export function f(x: ${type}) {}`)), [`error: f: ${why} (at x)`], type);
     assert.deepEqual(
       said(found(`${imports}function inner(x: ${type}) {}\nexport function f() { inner(null as never); }`)),
@@ -241,10 +241,10 @@ test("what has a brand, or extends a type of the language, is taken and given as
   assert.deepEqual(all.tools[0]?.call.urls, [["shop"]]);
   const withoutSchema = "; the tool is offered without an output schema";
   assert.deepEqual(said(all).sort(), [
-    "error: count: Counted is an array with a property of its own, total, which JSON cannot carry; put both in an object (at lines)",
-    "error: local: Local is a Date with a property of its own, zone, which JSON cannot carry; put both in an object (at at)",
-    "error: top: Pile is a class with methods, which JSON cannot carry; use an interface of its fields: { length: number } (at pile)",
-    "error: weigh: Uint8Array holds bytes, which JSON cannot carry; use a base64 string (at seal)",
+    "error: count: Counted is an array with a property of its own, total, which JSON cannot represent; put both in an object (at lines)",
+    "error: local: Local is a Date with a property of its own, zone, which JSON cannot represent; put both in an object (at at)",
+    "error: top: Pile is a class with methods, which JSON cannot represent; use an interface of its fields: { length: number } (at pile)",
+    "error: weigh: Uint8Array contains bytes, which JSON cannot represent; use a base64 string (at seal)",
     `warning: refusal: the result: Error cannot be represented in JSON; use its message${withoutSchema}`,
     `warning: stock: the result: Map cannot be represented in JSON; use a plain object, such as Record<string, T>${withoutSchema}`,
   ]);
@@ -265,8 +265,8 @@ test("a type of the language stays what it is when an interface tells what its m
   assert.deepEqual(all.tools[0]?.call.dates, [["at"]]);
   assert.deepEqual(all.tools[0]?.call.urls, [["site"]]);
   assert.deepEqual(said(all), [
-    "error: visit: Secure is a URL with a property of its own, protocol, which JSON cannot carry; put both in an object (at secure)",
-    "error: pair: Pair is an array with a property of its own, length, which JSON cannot carry; put both in an object (at pair)",
+    "error: visit: Secure is a URL with a property of its own, protocol, which JSON cannot represent; put both in an object (at secure)",
+    "error: pair: Pair is an array with a property of its own, length, which JSON cannot represent; put both in an object (at pair)",
   ]);
 });
 
@@ -298,16 +298,14 @@ test("a text that may be a date or something else is one of the two (D10)", () =
     'b(x: { kind: "d"; at: Date } | { kind: "t"; at: string }, y: { a: Date; k: 1 } | { a: Date; l: 1 })',
     "c(x: string[], y: Date[] | number[], z: { a: string })",
   ]);
-  assert.deepEqual(
-    all.tools.map(({ call }) => call.dates?.map((path) => JSON.stringify(path))),
-    [
-      ['["when",{"not":["now"]}]', '["x"]', '["y"]', '["v","at"]'],
-      ['["x",{"property":"kind","is":["d"]},"at"]', '["y","a"]'],
-      ['["y","*"]'],
-    ],
-  );
+  const dates = all.tools.map(({ call }) => call.dates?.map((path) => JSON.stringify(path)));
+  assert.deepEqual(dates, [
+    ['["when",{"not":["now"]}]', '["x"]', '["y"]', '["v","at"]'],
+    ['["x",{"property":"kind","is":["d"]},"at"]', '["y","a"]'],
+    ['["y","*"]'],
+  ]);
   assert.equal(all.problems.length, 3);
-  const reason = "its text cannot be told from that of another alternative in the same place";
+  const reason = "its string cannot be distinguished from that of another alternative in the same position";
   assert.equal(all.problems[0]?.message, `a: URL for x cannot be given: ${reason}`);
 });
 
@@ -340,7 +338,7 @@ test("rejects an invalid schema, and a function that needs a receiver", () => {
   `);
   assert.deepEqual(signatures(all), ["f(x: number)", "free(a: string)"]);
   assert.deepEqual(rows(all.problems, "code", "line").at(-1), "this-parameter 5");
-  assert.match(faultOfForm({ type: ["null", "null"] })!, /must NOT have duplicate items/);
+  assert.match(findMetaSchemaFault({ type: ["null", "null"] })!, /must NOT have duplicate items/);
 });
 
 test("revives exactly the strings that are dates, next to values of any type", () => {
@@ -363,10 +361,7 @@ test("revives exactly the strings that are dates, next to values of any type", (
     assert.deepEqual(found(`export function f(x: ${type}) {}`).tools[0]?.call.dates, dates, type);
   }
   const [problem] = found("export function f(x: [...string[], Date]) {}").problems;
-  assert.match(
-    problem!.message,
-    /^f: which elements are dates or URLs cannot be told from the end of a list; .*\(at x\)$/,
-  );
+  assert.match(problem!.message, /^f: dates and URLs cannot be located from the end of a list; .*\(at x\)$/);
 });
 
 test("tuples that are made of type parameters have the elements of their constraints", () => {
@@ -394,7 +389,7 @@ test("tuples that are made of type parameters have the elements of their constra
   ]);
   assert.deepEqual(all.tools[2]?.call.dates, [["days", { from: 1 }]]);
   assert.deepEqual(said(all), [
-    "warning: row: JSON Schema cannot say what ends a list, so each element may be of any of its types; write the list last (at all)",
+    "warning: row: JSON Schema cannot describe the end of a list, so each element may have any of its types; write the list last (at all)",
     "error: early: args_0 takes any number of values before others, which named arguments cannot express; put it last",
   ]);
 });
@@ -489,8 +484,8 @@ test("an instance of a class is refused, with the interface to write instead", (
     "d()",
   ]);
   assert.deepEqual(said(all).slice(0, 2), [
-    "error: a: Point is a class with private fields and methods, which JSON cannot carry; use an interface of its fields: { x: number; y: number } (at point)",
-    "error: b: Hash is a class with private fields, which JSON cannot carry; use an interface of its fields: { text: string } (at hash)",
+    "error: a: Point is a class with private fields and methods, which JSON cannot represent; use an interface of its fields: { x: number; y: number } (at point)",
+    "error: b: Hash is a class with private fields, which JSON cannot represent; use an interface of its fields: { text: string } (at hash)",
   ]);
   assert.match(said(all)[2]!, /^warning: c: Hash for text cannot be given/);
   assert.match(said(all)[3]!, /^warning: c: point cannot be given/);

@@ -2,24 +2,24 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { differenceOf, editedText, type ConfigFile } from "../../../src/config-files/config-file.ts";
 import { json, jsonc } from "../../../src/config-files/json-file.ts";
-import { clients, findClient, type KnownClient } from "../../../src/features/clients/clients.ts";
+import { clients, findClient, type ClientKind } from "../../../src/features/clients/clients.ts";
 import { toml } from "../../../src/features/clients/toml-file.ts";
 import { rows } from "../../support/rows.ts";
 
 const FORMATS = { json, jsonc, toml };
-const SERVER = { name: "echo", url: "http://127.0.0.1:7420/mcp/echo", isGiven: true };
+const SERVER = { name: "echo", url: "http://127.0.0.1:7420/mcp/echo", needsToken: true };
 
 const cursor = findClient("cursor")!;
 const codex = findClient("codex")!;
 const vsCode = findClient("vs-code")!;
 
-function fileOf(text: string | undefined, { format }: KnownClient): ConfigFile {
+function fileOf(text: string | undefined, { format }: ClientKind): ConfigFile {
   return { path: "/x/file", target: "/x/file", text, format: FORMATS[format] };
 }
 
-const added = (text: string | undefined, client: KnownClient): string =>
+const added = (text: string | undefined, client: ClientKind): string =>
   editedText(fileOf(text, client), client.parts(SERVER), "add");
-const removed = (text: string, client: KnownClient): string =>
+const removed = (text: string, client: ClientKind): string =>
   editedText(fileOf(text, client), client.parts(SERVER), "remove");
 
 const JSON_FILES = {
@@ -101,7 +101,7 @@ describe("a client's own file (C6)", () => {
     ["that is no JSON", cursor, '{\n  "a": 1\n  "b": 2\n}', /The client's file was not changed: \/x\/file:3:3: /],
     ["with comments where its client takes none", findClient("claude-code")!, "{\n  // why\n}", /file:2:3: /],
     ["that is no object", cursor, "[]", /file:1:1: an object is expected here/],
-    ["whose servers are no object", cursor, '{ "mcpServers": [] }', /file:1:17: "mcpServers" is no object/],
+    ["whose servers are no object", cursor, '{ "mcpServers": [] }', /file:1:17: "mcpServers" is not an object/],
     [
       "with two objects of servers",
       cursor,

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { before, describe, it, type TestContext } from "node:test";
 import { digestOfJson } from "../../../src/lib/canonical-json.ts";
 import { apiOf } from "../../support/api.ts";
-import { modern, MODERN_META, post, request } from "../../support/berth.ts";
+import { modern, MODERN_META, post, request, withStatus } from "../../support/berth.ts";
 import { textOf } from "../../support/hosted-upstreams.ts";
 import { LegacyClient } from "../../support/legacy-client.ts";
 import { rows } from "../../support/rows.ts";
@@ -93,8 +93,7 @@ describe("a tool whose every call needs consent", () => {
   async function redeploy(server: string): Promise<void> {
     const { body } = await apiOf(berth).send("GET", `/entries/${server}`, undefined, bearer(admin));
     const entry = { ...JSON.parse(body.files[server]), description: `Changed ${++names}` };
-    const saved = await apiOf(berth).put(`/entries/${server}`, JSON.stringify(entry), bearer(admin));
-    assert.equal(saved.status, 200, JSON.stringify(saved.body));
+    await withStatus(200, apiOf(berth).put(`/entries/${server}`, JSON.stringify(entry), bearer(admin)));
   }
 
   async function summaryOf(server: string): Promise<Any> {
@@ -342,8 +341,7 @@ describe("a tool whose every call needs consent", () => {
 
   async function save(entry: object): Promise<string> {
     const text = JSON.stringify({ upstream: files, ...entry });
-    const saved = await apiOf(berth).put("/entries/files", text, bearer(admin));
-    assert.equal(saved.status, 200, JSON.stringify(saved.body));
+    await withStatus(200, apiOf(berth).put("/entries/files", text, bearer(admin)));
     return (await summaryOf("files")).release;
   }
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { apiOf } from "../../support/api.ts";
-import { call, modern, post, request } from "../../support/berth.ts";
+import { call, modern, post, request, withStatus } from "../../support/berth.ts";
 import { berthInSuite } from "../../support/suite.ts";
 
 const texts = {
@@ -18,8 +18,7 @@ describe("figures for monitoring", () => {
   const berth = berthInSuite({ texts, env: { BERTH_METRIC_TOOLS: "4", BERTH_ADMIN_TOKEN: "a-token-for-figures" } });
 
   const figures = async (): Promise<Map<string, number>> => {
-    const response = await fetch(`${berth.url}/metrics`);
-    assert.equal(response.status, 200);
+    const response = await withStatus(200, fetch(`${berth.url}/metrics`));
     const lines = (await response.text()).split("\n").filter((line) => line !== "" && !line.startsWith("#"));
     return new Map(
       lines.map((line) => [line.slice(0, line.lastIndexOf(" ")), Number(line.slice(line.lastIndexOf(" ")))]),
@@ -92,8 +91,7 @@ describe("figures for monitoring", () => {
     assert.equal((await from({ "Sec-Fetch-Site": "cross-site" })).status, 403);
     assert.equal((await from({ Authorization: "Bearer another-token-altogether" })).status, 401);
     const admin = { Authorization: "Bearer a-token-for-figures", "X-Forwarded-For": "192.0.2.1" };
-    const answer = await from(admin);
-    assert.equal(answer.status, 200);
+    const answer = await withStatus(200, from(admin));
     assert.equal(answer.headers.get("content-type"), "text/plain; version=0.0.4; charset=utf-8");
   });
 });

@@ -206,7 +206,7 @@ describe("retained calls", () => {
     const { problems } = (await api.send("GET", "/servers")).body.servers.find(
       ({ name }: { name: string }) => name === "calculator",
     );
-    assert.match(JSON.stringify(problems), /kept for 30 days at the most \(BERTH_RETAINED_CALL_DAYS\)/);
+    assert.match(JSON.stringify(problems), /retained for at most 30 days \(BERTH_RETAINED_CALL_DAYS\)/);
     for (const retain_calls of ["7", "0d", "1w", "7 d", ""])
       assert.equal((await put({ retain_calls })).status, 422, retain_calls);
     await use("calculator", "divide", { a: 1, b: 1 });

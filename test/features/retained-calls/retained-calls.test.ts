@@ -9,13 +9,13 @@ import {
   type FoundCall,
   type RetainedCallLimits,
 } from "../../../src/features/retained-calls/retained-calls.ts";
+import type { Secrets } from "../../../src/features/secrets/secrets.ts";
 import type { DirectoryEntry } from "../../../src/host/directory/directory.ts";
 import { Journal } from "../../../src/host/journal/journal.ts";
 import { BerthError } from "../../../src/lib/errors.ts";
 import { JsonText, type JsonObject } from "../../../src/lib/json.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
 import { Grants } from "../../../src/secrets/grants.ts";
-import type { Secrets } from "../../../src/secrets/secrets.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { RetainedCallStore, Store } from "../../../src/store/store.ts";
 import { lower } from "../../support/lowered-limits.ts";
@@ -110,7 +110,7 @@ describe("the calls that a server keeps", () => {
     await kept.write();
     const { length } = await textsOf(kept);
     assert.ok(length > 3 && length < 30, `${length}`);
-    const told = lines.find(({ msg }) => /found no room to wait/.test(msg));
+    const told = lines.find(({ msg }) => /queue of calls to retain is full/.test(msg));
     assert.equal(told?.["calls"], 30 - length);
   });
 
@@ -137,7 +137,7 @@ describe("the calls that a server keeps", () => {
       call({ n });
       await kept.write();
     }
-    assert.equal(lines.filter(({ msg }) => /for want of room/.test(msg)).length, 1);
+    assert.equal(lines.filter(({ msg }) => /the quota is exceeded/.test(msg)).length, 1);
   });
 
   it("have nothing of what was said where the secrets of their server cannot be read", async () => {
@@ -240,6 +240,6 @@ describe("the calls that a server keeps", () => {
     call(new JsonText(`${'{"a":'.repeat(5_000)}1${"}".repeat(5_000)}`, "digest" as never));
     call({ p: "x" });
     assert.deepEqual(await textsOf(kept), [{ p: "[hidden]" }]);
-    assert.ok(lines.some(({ msg }) => /could not be kept/.test(msg)));
+    assert.ok(lines.some(({ msg }) => /could not be retained/.test(msg)));
   });
 });

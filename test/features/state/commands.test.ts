@@ -21,7 +21,11 @@ describe("berth state", () => {
 
   it("sets, shows, lists and deletes what a server keeps", async () => {
     const set = await run(["set", "notes", "a/b"], '{"title": "ü"}\n');
-    assert.deepEqual([set.code, /keeps it, with version \d+/.test(set.stderr)], [0, true], set.stderr);
+    assert.deepEqual(
+      [set.code, /Saved for the server notes, with version \d+/.test(set.stderr)],
+      [0, true],
+      set.stderr,
+    );
     assert.equal((await run(["get", "notes", "a/b"])).stdout, '{"title": "ü"}\n');
     assert.equal((await run(["set", "notes", "raw", "--bytes"], "\u0000\u0001")).code, 0);
     assert.equal((await run(["get", "notes", "raw"])).stdout, "\u0000\u0001");
@@ -41,8 +45,8 @@ describe("berth state", () => {
       [["set", "notes", "a"], "\ufeff1", /it is not JSON/],
       [["set", "nobody", "a"], "1", /No such server: "nobody"/],
       [["set", "notes", "a"], `"${"x".repeat(100)}"`, /stateBytes/],
-      [["get", "notes", "a"], "", /keeps nothing under "a"/],
-      [["delete", "notes", "a"], "", /keeps nothing under "a"/],
+      [["get", "notes", "a"], "", /has no state under the key "a"/],
+      [["delete", "notes", "a"], "", /has no state under the key "a"/],
       [["delete", "notes"], "", /name one key, or give --all/],
       [["delete", "notes", "a", "--all"], "", /name one key, or give --all/],
     ];

@@ -133,7 +133,7 @@ describe(`the state of a server whose code is ${mode}`, () => {
     for (const key of ["", "\u0000", "a\nb", "\u007f", "\ud800", "x".repeat(513), "ä".repeat(257)]) {
       await assert.rejects(
         call("set", { key, value: 1 }),
-        /a key of state (?:is not empty|has at most 512 bytes|has no control)/,
+        /a key of state (?:must not be empty|may have at most 512 bytes|must not contain control)/,
       );
       await assert.rejects(call("get", { key }), /a key of state/);
     }
@@ -144,14 +144,14 @@ describe(`the state of a server whose code is ${mode}`, () => {
       undefined: /the value for the key "odd" is undefined/,
       function: /is a function/,
       bigint: /BigInt/,
-      map: /holds a Map at \/m, which JSON cannot carry; store/,
-      nan: /would be null .*\/0 is NaN/,
-      bytes: /holds bytes, .* a key of their own/,
+      map: /contains a Map at \/m, which JSON cannot represent; store/,
+      nan: /would become null, .*\/0 is NaN/,
+      bytes: /contains bytes, .* a key of their own/,
       cycle: /circular/,
       deep: /nests more than 256 levels/,
     };
     for (const [kind, message] of Object.entries(refusals)) await assert.rejects(call("setOdd", { kind }), { message });
-    const long = /65539 bytes, and a value of state has at most 65536; keep it in parts/;
+    const long = /65539 bytes, and a value of state may have at most 65536; split it/;
     await assert.rejects(call("set", { key: "long", value: "x".repeat(65_537) }), { message: long });
     await call("set", { key: "long", value: "x".repeat(65_534) });
     await assert.rejects(call("bytes", { length: 65_537 }), /65537 bytes/);

@@ -379,7 +379,7 @@ describe("a file that somebody wrote who knows the format", () => {
       assert.deepEqual(await problemsOf(store, file, { mayPublish: () => Promise.resolve(false) }), wanted, text);
     }
     await assert.rejects(imported(store, forged([HEADER, lineOf(structureOf('{"b":1,"a":2}'))])), {
-      message: /line 2: The structure bagu\w+ cannot be kept: it is not canonical JSON \(.*\)/,
+      message: /line 2: The structure bagu\w+ cannot be stored: it is not canonical JSON \(.*\)/,
     });
     await assertUntouched(store);
   });

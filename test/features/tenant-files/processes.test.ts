@@ -8,8 +8,8 @@ import Database from "#better-sqlite3";
 import { jsonBlock, rawBlock } from "../../../src/lib/cid.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { apiOf } from "../../support/api.ts";
-import { call } from "../../support/berth.ts";
-import { cli, type Ran } from "../../support/commands.ts";
+import { call, withStatus } from "../../support/berth.ts";
+import { cli, exits, type Ran } from "../../support/commands.ts";
 import { berthInProcess } from "../../support/in-process.ts";
 import { ServeProcess } from "../../support/serve-process.ts";
 import { withStore } from "../../support/store.ts";
@@ -144,8 +144,7 @@ describe("a large tenant", () => {
         assert.equal(await store.tenants.hasAnything("large"), false);
       });
 
-      const imported = await tenant(["import", fileIn("small.berth"), "--as", "next", "--data", fileIn("killed")]);
-      assert.equal(imported.code, 0);
+      await exits(0, tenant(["import", fileIn("small.berth"), "--as", "next", "--data", fileIn("killed")]));
       assert.deepEqual([leftIn("killed"), claimsOf("~%"), claimsOf("other")], [[], 0, 1]);
       await onStore("killed", async (store) => {
         const bytes = await store.content("next", rawBlock("small").cid);
@@ -165,8 +164,7 @@ describe("berth tenant export and import", () => {
   const there = ["--data", fileIn("there")];
 
   it("write a tenant to standard output or to a file that nobody else may read, and say what is not in it", async () => {
-    const printed = await tenant(["export", "acme", ...here]);
-    assert.equal(printed.code, 0, printed.stderr);
+    const printed = await exits(0, tenant(["export", "acme", ...here]));
     assert.match(
       printed.stderr,
       /^The tenant acme is exported: 1 contents of 7 bytes, and 1 changes of names\.\nIt holds no tokens, /,
@@ -195,7 +193,7 @@ describe("berth tenant export and import", () => {
     const file = fileIn("acme.berth");
     const checked = await tenant(["import", file, "--check", ...there]);
     assert.deepEqual(
-      [checked.code, /is whole: the tenant acme, 1 contents/.test(checked.stderr)],
+      [checked.code, /is complete: the tenant acme, 1 contents/.test(checked.stderr)],
       [0, true],
       checked.stderr,
     );
@@ -205,8 +203,7 @@ describe("berth tenant export and import", () => {
     assert.match((await tenant(["import", file, ...there])).stderr, /already: "acme"; replace it with --replace/);
     const asked = await tenant(["import", file, "--replace", ...there]);
     assert.deepEqual([asked.code, /--yes replaces it\.\nNothing was imported/.test(asked.stderr)], [1, true]);
-    const replaced = await tenant(["import", "-", "--replace", "--yes", ...there], readFileSync(file, "utf8"));
-    assert.equal(replaced.code, 0, replaced.stderr);
+    await exits(0, tenant(["import", "-", "--replace", "--yes", ...there], readFileSync(file, "utf8")));
     assert.equal((await tenant(["import", "-", "--as", "next", ...there], readFileSync(file, "utf8"))).code, 0);
     const absent = await tenant(["import", fileIn("absent"), ...there]);
     assert.match(absent.stderr, /^berth: This file cannot be imported, .*absent cannot be read/);
@@ -235,7 +232,7 @@ describe("berth tenant export and import", () => {
     const asDefault = await tenant(["import", "boot", "--as", "default", ...there]);
     assert.match(asDefault.stderr, /follows the image that Berth/);
     const checked = await tenant(["import", "boot", "--as", "booted", "--check", ...there]);
-    assert.match(checked.stderr, /is whole: the image/);
+    assert.match(checked.stderr, /is complete: the image/);
   });
 
   it("refuse what starts programs of this machine, and list each of them, unless it is said that it may", async () => {
@@ -293,10 +290,8 @@ describe("berth tenant export and import", () => {
     assert.match(merging.stderr, /^Its servers .*\n {2}shown: mcp\+uvx:\/\/tool\nberth: /);
     assert.equal((await tenant(["import", image, "--as", "merged", "--programs", ...there])).code, 0);
 
-    const served = await berthInProcess(["serve", "--port", "0", "--image", file], {
-      env: { BERTH_TENANT_UPSTREAMS: "starting" },
-    });
-    assert.equal(served.code, 2);
+    const starting = { BERTH_TENANT_UPSTREAMS: "starting" };
+    const served = await exits(2, berthInProcess(["serve", "--port", "0", "--image", file], { env: starting }));
     assert.match(served.stderr, /shown: mcp\+npx:.*\nberth: .*add --programs/);
   });
 
@@ -341,16 +336,14 @@ describe("berth tenant export and import", () => {
     try {
       assert.match(served.url, /\/t\/shown$/);
       assert.equal((await call(`${served.url}/mcp/say`, "say")).content[0].text, "shown");
-      const write = await apiOf(served).send("PUT", "/variables/plan", "x", { "If-None-Match": "*" });
-      assert.equal(write.status, 403);
+      await withStatus(403, apiOf(served).send("PUT", "/variables/plan", "x", { "If-None-Match": "*" }));
     } finally {
       await served.end("SIGTERM");
     }
     assert.deepEqual(readdirSync(data), []);
     const ofDefault = fileIn("default.berth");
     writeFileSync(ofDefault, readFileSync(file, "utf8").replace('"tenant":"shown"', '"tenant":"default"'));
-    const trusting = await berthInProcess(["serve", "--port", "0", "--image", ofDefault]);
-    assert.equal(trusting.code, 2);
+    const trusting = await exits(2, berthInProcess(["serve", "--port", "0", "--image", ofDefault]));
     assert.match(trusting.stderr, /use --as default if you trust it, or --as another name/);
     const both = await berthInProcess(["serve", "--image", file, ...here]);
     assert.match(both.stderr, /a tenant's file is served without a store/);
@@ -358,8 +351,7 @@ describe("berth tenant export and import", () => {
 
   it("tell everything that is wrong with a file, with its lines", async () => {
     writeFileSync(fileIn("bad.berth"), readFileSync(fileIn("acme.berth"), "utf8").replace("onwards", "backwards"));
-    const { code, stderr } = await tenant(["import", fileIn("bad.berth"), "--as", "bad", ...there]);
-    assert.equal(code, 1);
+    const { stderr } = await exits(1, tenant(["import", fileIn("bad.berth"), "--as", "bad", ...there]));
     assert.match(stderr, /bad\.berth:2: error: The bytes do not match bafk\w+ \[wrong-content\]\n/);
     assert.match(stderr, /bad\.berth:3: error: .*\[missing-content\]\n/);
     assert.match(stderr, /bad\.berth:4: error: .*\[wrong-digest\]\nNothing was imported: 3 errors\.\n$/);
@@ -372,13 +364,12 @@ describe("berth tenant export and import", () => {
     assert.equal((await tenant(["export", "raised", "--out", file, ...here])).code, 0);
     const own = { guestProcesses: 2, savesPerMinute: 30 };
     await onStore("there", (store) => addTenant(store, "raised", { variables: { plan: "less" }, limits: own }));
-    const { code, stderr } = await tenant(["import", file, "--replace", "--yes", ...there]);
-    assert.equal(code, 0, stderr);
+    const { stderr } = await exits(0, tenant(["import", file, "--replace", "--yes", ...there]));
     const found = await onStore("there", (store) => store.tenants.find("raised"));
     assert.deepEqual(found!.limits, { ...own, requests: 5 });
     assert.match(
       stderr,
-      /\nHigher limits of the file are left out: berth tenant limit raised calls=1000000000 guestProcesses=9 savesPerMinute=0 storedBytes=1000000000000\n/,
+      /\nHigher limits of the file were not applied: berth tenant limit raised calls=1000000000 guestProcesses=9 savesPerMinute=0 storedBytes=1000000000000\n/,
     );
   });
 
@@ -388,7 +379,7 @@ describe("berth tenant export and import", () => {
     assert.equal((await tenant(["export", "acme", "--out", file, ...here])).code, 0);
     const { code, stderr } = await tenant(["import", file, "--as", "claim", ...there]);
     assert.deepEqual(
-      [code, /the file holds 7 bytes of content, and the tenant may have 6/.test(stderr)],
+      [code, /the file has 7 bytes of content, and the tenant may store 6/.test(stderr)],
       [2, true],
       stderr,
     );

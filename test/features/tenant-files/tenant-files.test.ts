@@ -4,7 +4,7 @@ import { contentLine } from "../../../src/features/tenant-files/tenant-file.ts";
 import { jsonBlock, rawBlock } from "../../../src/lib/cid.ts";
 import { apiOf } from "../../support/api.ts";
 import { recordsOf } from "../../support/audit.ts";
-import { call, post, request, type TestBerth } from "../../support/berth.ts";
+import { call, post, request, withStatus, type TestBerth } from "../../support/berth.ts";
 import { changing, tool } from "../../support/hosted-upstreams.ts";
 import { LegacyClient } from "../../support/legacy-client.ts";
 import { rows } from "../../support/rows.ts";
@@ -129,8 +129,7 @@ describe("a tenant that moves", () => {
   });
 
   it("brings no value of a secret, and no token or host name (C8)", async () => {
-    const { status } = await post(`${fresh.url}/mcp/door`, request("tools/list"), { Host: "acme.localhost" });
-    assert.equal(status, 404);
+    await withStatus(404, post(`${fresh.url}/mcp/door`, request("tools/list"), { Host: "acme.localhost" }));
     const moved = await onStoreOf(fresh, (store) => store.tenants.find("acme"));
     assert.deepEqual([moved!.hosts, moved!.limits], [[], { calls: 7 }]);
     assert.ok(!file.includes("the code of acme") && !file.includes("acme.localhost"));
@@ -140,8 +139,7 @@ describe("a tenant that moves", () => {
   });
 
   it("gives the same bytes again, however often it is written, and where it went once its secrets are set (C8)", async () => {
-    const set = await apiOf({ url: `${fresh.url}/t/acme` }).put("/secrets/CODE", "another code");
-    assert.equal(set.status, 204);
+    await withStatus(204, apiOf({ url: `${fresh.url}/t/acme` }).put("/secrets/CODE", "another code"));
     assert.deepEqual(await both((berth) => onStoreOf(berth, (store) => exported(store, "acme"))), [file, file]);
   });
 

@@ -3,7 +3,7 @@ import { chmod, mkdir, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { apiOf } from "../../support/api.ts";
-import { callText } from "../../support/berth.ts";
+import { callText, withStatus } from "../../support/berth.ts";
 import { GUESTS } from "../../support/guests.ts";
 import { processesWith } from "../../support/processes.ts";
 import { berthInSuite, serverInSuite, temporaryFolder } from "../../support/suite.ts";
@@ -108,8 +108,7 @@ describe(`the folders of an entry, ${mode}`, () => {
     assert.equal(status, 422, "without a folder it does not load");
     assert.match(body.error.message, /its top level fails/);
     await setEntry("top", { definition: (await entryOf("guest")).definition, folders: ["docs"] });
-    const saved = await api.put("/definitions/top", source, { "Berth-Allow-Breaking": "true" });
-    assert.equal(saved.status, 200, JSON.stringify(saved.body));
+    await withStatus(200, api.put("/definitions/top", source, { "Berth-Allow-Breaking": "true" }));
     assert.match(await tool("top", "told"), /true/);
     const gone = await api.remove("/entries/top");
     assert.ok(gone.status < 300, JSON.stringify(gone.body));
@@ -122,8 +121,7 @@ describe(`the folders of an entry, ${mode}`, () => {
       [[1], /must be a string/],
       ["docs", /"folders" must be a list/],
     ] as const) {
-      const { status, body } = await api.put("/entries/guest", JSON.stringify({ ...entry, folders }));
-      assert.equal(status, 422);
+      const { body } = await withStatus(422, api.put("/entries/guest", JSON.stringify({ ...entry, folders })));
       assert.match(body.error.message, said);
     }
     const upstream = { upstream: "mcp+http://127.0.0.1:1/mcp", folders: ["docs"] };

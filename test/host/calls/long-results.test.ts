@@ -59,10 +59,8 @@ describe("a long result is written as it was made where long values are read", (
       assert.ok(events.length > TEXT.length, "the answer has all of it");
     });
     // The event itself, which is as long as an error may be told.
-    assert.ok(
-      seen.every((by) => /(servers-route|mcp\/native)/.test(by)),
-      seen.join(),
-    );
+    const areExpected = seen.every((by) => /(servers-route|mcp\/native)/.test(by));
+    assert.ok(areExpected, seen.join());
   });
 
   it("in a batch and in a stream of a session, decoded nowhere at a stretch", async () => {

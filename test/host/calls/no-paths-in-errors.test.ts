@@ -67,20 +67,18 @@ describe("errors of servers that are programs of the host", () => {
   }
 });
 
-describe("an error that names files", () => {
-  it("tells the last part of each, of both files, and of what caused it", () => {
-    const from = join(folder, "from.txt");
-    const to = join(folder, "no", "to.txt");
-    writeFileSync(from, "", { mode: 0o600 });
-    const told = (work: () => unknown, message: string): void =>
-      assert.throws(work, (error: Error) => (assert.equal(withoutPaths(error).message, message), true));
-    told(() => readFileSync(to), "ENOENT: no such file or directory, open 'to.txt'");
-    told(() => renameSync(from, to), "ENOENT: no such file or directory, rename 'from.txt' -> 'to.txt'");
-    // No user may run it.
-    const refused = spawnSync(from).error!;
-    assert.match(refused.message, /EACCES/);
-    const started = new BerthError("upstream_not_started", refused.message, { cause: refused });
-    assert.ok(started.message.includes(folder));
-    assert.match(withoutPaths(started).message, /spawnSync from\.txt EACCES/);
-  });
+it("an error that names files tells the last part of each, of both files, and of what caused it", () => {
+  const from = join(folder, "from.txt");
+  const to = join(folder, "no", "to.txt");
+  writeFileSync(from, "", { mode: 0o600 });
+  const told = (work: () => unknown, message: string): void =>
+    assert.throws(work, (error: Error) => (assert.equal(withoutPaths(error).message, message), true));
+  told(() => readFileSync(to), "ENOENT: no such file or directory, open 'to.txt'");
+  told(() => renameSync(from, to), "ENOENT: no such file or directory, rename 'from.txt' -> 'to.txt'");
+  // No user may run it.
+  const refused = spawnSync(from).error!;
+  assert.match(refused.message, /EACCES/);
+  const started = new BerthError("upstream_not_started", refused.message, { cause: refused });
+  assert.ok(started.message.includes(folder));
+  assert.match(withoutPaths(started).message, /spawnSync from\.txt EACCES/);
 });

@@ -116,7 +116,7 @@ for (const era of ["modern", "legacy"] as const) {
     const LIES: [name: string, message: RegExp][] = [
       ["strange", /its task has the unknown status "paused"/],
       ["other", /answered about another one/],
-      ["reborn", /another time of creation/],
+      ["reborn", /another creation time/],
       ["forgets", /no longer knows its task: Task not found/],
       ["ends", /ended with exit code 3/],
     ];
@@ -131,7 +131,7 @@ for (const era of ["modern", "legacy"] as const) {
     it("gets no id of another task, and is not reached by the upstream's own id", async () => {
       const { taskId } = await client.begin("same");
       const second = await client.ended("same");
-      assert.match(second.error.message, /it gave its task the id of another one that goes on/);
+      assert.match(second.error.message, /it gave its task the id of another task in progress/);
       assert.equal((await client.get(taskId)).status, "working");
       const { error } = await client.send("tasks/get", { taskId: "upstream-task-1" });
       assert.equal(error.code, -32602);
@@ -190,6 +190,6 @@ describe("a task of an upstream", () => {
     assert.match((await client.ended("empty")).error.message, /is completed and has no result/);
     const { content, isError } = await taskClient(`${berth.url}/mcp/tasker`, WITHOUT).begin("untold");
     assert.equal(isError, true);
-    assert.match(content[0].text, /answered with a task, and was told that there are none/);
+    assert.match(content[0].text, /answered with a task, although the client declared no support for tasks/);
   });
 });

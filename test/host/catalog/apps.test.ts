@@ -71,7 +71,7 @@ describe("the app of a definition", () => {
         name: URI,
         pointer: "/contents",
         effect: "review",
-        message: `The app "${URI}" has other contents: it may show or do something else.`,
+        message: `The app "${URI}" has different contents: it may show or do something else.`,
       },
     ]);
     assert.notEqual(effect.after, effect.before);

@@ -3,7 +3,7 @@ import { after, describe, it } from "node:test";
 import { createPrincipal, type Principal } from "../../../src/access/principal.ts";
 import { permittedCatalog } from "../../../src/host/catalog/permitted.ts";
 import type { Catalog } from "../../../src/host/offers/catalog.ts";
-import { viewRoom } from "../../../src/host/offers/view-cache.ts";
+import { ViewRoom, viewRoom, type Kept } from "../../../src/host/offers/view-cache.ts";
 import { listPage } from "../../../src/mcp/methods/lists.ts";
 import { lower } from "../../support/lowered-limits.ts";
 
@@ -96,5 +96,18 @@ describe("what is kept for those who may use a part of a server", () => {
     }
     assert.notEqual(viewWithout("t0"), first);
     assert.equal(await listed(viewWithout("t0")), await listed(first));
+  });
+
+  it("is dropped in the order in which it was last used, but for the newest, however large", () => {
+    const room = new ViewRoom(100);
+    const where = new Map<string, { readonly kept: Kept }>();
+    const put = (key: string, bytes: number): void => void where.set(key, { kept: room.keep(where, key, bytes) });
+    for (const key of ["a", "b", "c", "d", "e"]) put(key, 25);
+    assert.deepEqual([...where.keys()], ["b", "c", "d", "e"]);
+    where.get("b")!.kept.used = true;
+    put("f", 25);
+    assert.deepEqual([...where.keys()], ["b", "d", "e", "f"]);
+    put("large", 500);
+    assert.deepEqual([[...where.keys()], room.bytes], [["large"], 500]);
   });
 });

@@ -6,13 +6,12 @@ import { BerthError } from "../../../src/lib/errors.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { lower } from "../../support/lowered-limits.ts";
-import { hostedFor, temporaryFolder } from "../../support/suite.ts";
+import { closeAfter, hostedFor, temporaryFolder } from "../../support/suite.ts";
 import { until } from "../../support/until.ts";
 
 async function start(t: TestContext, catalogs = 100) {
   t.after(lower({ catalogs }));
-  const opened = await openSqliteStore({ dataDir: temporaryFolder(t) });
-  t.after(() => opened.close());
+  const opened = closeAfter(t, await openSqliteStore({ dataDir: temporaryFolder(t) }));
   let fault: Error | undefined;
   let saved: string | undefined;
   const store: Store = {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";
 import type { Contract } from "../../../src/contract/contract.ts";
-import { judge } from "../../../src/host/upstreams/drift.ts";
+import { judge } from "../../../src/features/drift/drift.ts";
 import { jsonBlock } from "../../../src/lib/cid.ts";
 import type { JsonObject } from "../../../src/lib/json.ts";
 import { modern, type Reply } from "../../support/berth.ts";

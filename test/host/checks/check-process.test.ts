@@ -12,6 +12,7 @@ import { spawnDirectly, type Spawn } from "../../../src/processes/spawn/spawn.ts
 import { viewOf } from "../../support/confined-view.ts";
 import { lower } from "../../support/lowered-limits.ts";
 import { commandOf, descendants, givingWayBy, isAlive, statOf } from "../../support/processes.ts";
+import { closeAfter } from "../../support/temporary-folder.ts";
 import { until } from "../../support/until.ts";
 
 const isLinux = process.platform === "linux";
@@ -24,8 +25,7 @@ function observed(t: Pick<TestContext, "after">) {
     leaders.push(started.pid);
     return started;
   };
-  const checks = new Checks(defaultLimits, { start });
-  t.after(() => checks.close());
+  const checks = closeAfter(t, new Checks(defaultLimits, { start }));
   return { checks, leaders, tell: (signal: NodeJS.Signals) => process.kill(-leaders.at(-1)!, signal) };
 }
 
@@ -126,8 +126,7 @@ describe("the check process", () => {
   it("says why it cannot be started, and tries again with the next value", async (context) => {
     let isMissing = true;
     const start: Spawn = (request) => spawnDirectly(isMissing ? { ...request, file: "/nowhere/at-all" } : request);
-    const checks = new Checks(defaultLimits, { start, mode: "trusted" });
-    context.after(() => checks.close());
+    const checks = closeAfter(context, new Checks(defaultLimits, { start, mode: "trusted" }));
     await assert.rejects(checks.readMessage("one", "1"), /its process could not be started \(.*ENOENT\); try again/);
     isMissing = false;
     assert.equal(await checks.readMessage("one", "2"), 2);

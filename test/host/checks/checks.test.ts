@@ -7,6 +7,7 @@ import type { JsonObject } from "../../../src/lib/json.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
 import { LongAnswer } from "../../../src/upstream/messages/results.ts";
 import { lower } from "../../support/lowered-limits.ts";
+import { closeAfter } from "../../support/temporary-folder.ts";
 
 describe("values that are checked by the process for it", () => {
   const checks = new Checks(defaultLimits);
@@ -21,8 +22,7 @@ describe("values that are checked by the process for it", () => {
   });
 
   it("makes code again that was forgotten for that of others, and finds the same", async (t) => {
-    const checks = new Checks(defaultLimits, { codesBytes: 1 });
-    t.after(() => checks.close());
+    const checks = closeAfter(t, new Checks(defaultLimits, { codesBytes: 1 }));
     const names = Array.from({ length: 300 }, (_, at) => `p${at}`);
     const properties = Object.fromEntries(names.map((name) => [name, { type: "string", pattern: "a" }]));
     const validators = ["0", "1", "2", "3"].map((title) => checks.of("one")({ type: "object", title, properties }));
@@ -36,16 +36,14 @@ describe("values that are checked by the process for it", () => {
 
   it("checkMemoryMb: gives up a value that takes more, and says so", async (t) => {
     t.after(lower({ checkMemoryMb: 16 }));
-    const small = new Checks(defaultLimits);
-    t.after(() => small.close());
+    const small = closeAfter(t, new Checks(defaultLimits));
     const body = `[${"[],".repeat(1_000_000)}0]`;
     await assert.rejects(small.readMessage("one", body), /with 16 MB of memory/);
   });
 
   it("checkMemoryMb: has room for an answer of millions of numbers", async (t) => {
     t.after(lower({ checkMemoryMb: 64 }));
-    const small = new Checks(defaultLimits);
-    t.after(() => small.close());
+    const small = closeAfter(t, new Checks(defaultLimits));
     const zeros = `[${Array(2_000_000).fill(0).join()}]`;
     const json = new TextEncoder().encode(`{"content":[],"structuredContent":{"list":${zeros}}}`);
     const { tool } = await small.readAnswer("one", "tools/call", "tool", new LongAnswer(json));
@@ -54,8 +52,7 @@ describe("values that are checked by the process for it", () => {
 
   it("queuedChecksPerTenant: refuses what one tenant has beyond it, says when to try again, and takes another's", async (t) => {
     t.after(lower({ queuedChecksPerTenant: 1 }));
-    const short = new Checks(defaultLimits);
-    t.after(() => short.close());
+    const short = closeAfter(t, new Checks(defaultLimits));
     const taken = [short.readMessage("one", "1"), short.readMessage("one", "2")];
     await assert.rejects(short.readMessage("one", "3"), ({ code, message, data }: BerthError) => {
       assert.match(message, /1 values are waiting to be checked/);
@@ -67,8 +64,7 @@ describe("values that are checked by the process for it", () => {
 
   for (const limit of ["queuedCheckBytesPerTenant", "queuedCheckBytes"] as const) {
     it(`${limit}: refuses a long value beside others beyond it, and takes it alone`, async (t) => {
-      const short = new Checks({ ...defaultLimits, [limit]: 10 });
-      t.after(() => short.close());
+      const short = closeAfter(t, new Checks({ ...defaultLimits, [limit]: 10 }));
       const [tenant, variable] =
         limit === "queuedCheckBytes" ? ["two", / 10 bytes are waiting/] : ["one", /10 bytes of the tenant are waiting/];
       const long = JSON.stringify("x".repeat(20));
@@ -98,8 +94,7 @@ describe("values that are checked by the process for it", () => {
   });
 
   it("says of a default that leads to itself that it does, each time, and goes on", async (t) => {
-    const checks = new Checks(defaultLimits);
-    t.after(() => checks.close());
+    const checks = closeAfter(t, new Checks(defaultLimits));
     const n = { type: "object", properties: { a: { $ref: "#/$defs/n", default: {} } } };
     const schema = { type: "object", properties: { o: { $ref: "#/$defs/n" } }, $defs: { n } };
     const check = checks.of("t")(schema);
@@ -114,8 +109,7 @@ describe("values that are checked by the process for it", () => {
 
   it("inlineBodyBytes: takes no more defaults into a short value, and says so", async (t) => {
     t.after(lower({ inlineBodyBytes: 10_000 }));
-    const checks = new Checks(defaultLimits);
-    t.after(() => checks.close());
+    const checks = closeAfter(t, new Checks(defaultLimits));
     const a = { default: Array.from({ length: 1_000 }, () => []) };
     for (const length of [3, 4, 4_000]) {
       const value: JsonObject[] = Array.from({ length }, () => ({}));

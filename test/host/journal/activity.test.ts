@@ -66,23 +66,21 @@ describe("the calls of the last hour", () => {
   });
 });
 
-describe("the latest lines", () => {
-  it("are retained for recentLinesServers servers: those of the longest silent one are forgotten first", (t) => {
-    t.after(lower({ recentLines: 2, recentLinesServers: 2 }));
-    const activities = new Activities();
-    const say = (server: string, message: object | string): void =>
-      activities.of("acme", server).addLine("say", { level: "info", message: message as string });
-    const messages = (server: string): string[] => rows(activities.of("acme", server).lines(), "message");
-    say("one", "first");
-    say("two", { long: Array.from({ length: 100_000 }, (_, index) => index) });
-    for (const message of ["second", "third"]) say("one", message);
-    say("three", "first");
-    assert.deepEqual(messages("two"), []);
-    assert.deepEqual(messages("one"), ["third", "second"]);
-    say("three", { a: [1, "two", null, {}], b: true });
-    assert.deepEqual(messages("three"), ['{"a":[1,"two",null,{}],"b":true}', "first"]);
-    activities.keepOnly("acme", new Map([["one", 1]]));
-    activities.keepOnly("other", new Map());
-    assert.deepEqual([messages("one").length, messages("three")], [2, []]);
-  });
+it("the latest lines are retained for recentLinesServers servers: those of the longest silent one are forgotten first", (t) => {
+  t.after(lower({ recentLines: 2, recentLinesServers: 2 }));
+  const activities = new Activities();
+  const say = (server: string, message: object | string): void =>
+    activities.of("acme", server).addLine("say", { level: "info", message: message as string });
+  const messages = (server: string): string[] => rows(activities.of("acme", server).lines(), "message");
+  say("one", "first");
+  say("two", { long: Array.from({ length: 100_000 }, (_, index) => index) });
+  for (const message of ["second", "third"]) say("one", message);
+  say("three", "first");
+  assert.deepEqual(messages("two"), []);
+  assert.deepEqual(messages("one"), ["third", "second"]);
+  say("three", { a: [1, "two", null, {}], b: true });
+  assert.deepEqual(messages("three"), ['{"a":[1,"two",null,{}],"b":true}', "first"]);
+  activities.keepOnly("acme", new Map([["one", 1]]));
+  activities.keepOnly("other", new Map());
+  assert.deepEqual([messages("one").length, messages("three")], [2, []]);
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
 import { apiOf } from "../../support/api.ts";
-import { post, request } from "../../support/berth.ts";
+import { post, request, withStatus } from "../../support/berth.ts";
 import { rows } from "../../support/rows.ts";
 import { berthInSuite } from "../../support/suite.ts";
 import { bearer, makeToken } from "../../support/tokens.ts";
@@ -36,8 +36,7 @@ describe("the latest errors and lines of a server", () => {
   });
   let [author, reader] = ["", ""];
   before(async () => {
-    const set = await apiOf(berth).send("PUT", "/secrets/API_TOKEN", SECRET, bearer(OPERATOR));
-    assert.equal(set.status, 204);
+    await withStatus(204, apiOf(berth).send("PUT", "/secrets/API_TOKEN", SECRET, bearer(OPERATOR)));
     ({ token: author } = await makeToken(berth, { name: "author", can: ["edit", "call"], servers: ["chatty"] }));
     ({ token: reader } = await makeToken(berth, { name: "reader", can: ["read", "call"] }));
   });
@@ -46,8 +45,7 @@ describe("the latest errors and lines of a server", () => {
     post(`${berth.url}/mcp/chatty`, request("tools/call", { name, arguments: args }), bearer(reader));
   const pageOf = async (server: string, token: string): Promise<string> => {
     const headers = { Accept: "text/html", ...bearer(token) };
-    const answer = await fetch(`${berth.url}/mcp/meta/${server}?tab=calls`, { headers });
-    assert.equal(answer.status, 200);
+    const answer = await withStatus(200, fetch(`${berth.url}/mcp/meta/${server}?tab=calls`, { headers }));
     return answer.text();
   };
   const recent = async (token: string, server = "chatty"): ReturnType<ReturnType<typeof apiOf>["send"]> =>

@@ -89,26 +89,26 @@ describe("what functions return", () => {
     assert.match(said, /add "\| undefined" to its return type/);
   });
 
-  it("names what JSON cannot carry, where it stands, and what to write instead", async () => {
+  it("names what JSON cannot represent, where it stands, and what to write instead", async () => {
     const cases: [kind: string, what: string, instead: string][] = [
       ["function", "is a function", "call it"],
-      ["functions", "holds a function at /1", "call it"],
+      ["functions", "contains a function at /1", "call it"],
       ["symbol", "is a symbol", "description"],
       ["map", "is a Map", "Object.fromEntries(map)"],
-      ["nested map", "holds a Map at /all/0/byName", "Object.fromEntries(map)"],
-      ["set", "holds a Set at /a~1b", "[...set]"],
+      ["nested map", "contains a Map at /all/0/byName", "Object.fromEntries(map)"],
+      ["set", "contains a Set at /a~1b", "[...set]"],
       ["error", "is an Error", "throw it"],
-      ["error with a code", "holds an Error at /cause", "throw it"],
-      ["promise", "holds a Promise at /user", "await it"],
-      ["headers", "holds a Headers at /headers", "Object.fromEntries(headers)"],
-      ["numbers", "holds a Float64Array at /all", "Array.from(it)"],
-      ["iterator", "holds a Map Iterator at /keys", "a list"],
-      ["expression", "holds a RegExp at /0", "source"],
-      ["bigint", "holds a BigInt at /n/0", "a string or a number"],
+      ["error with a code", "contains an Error at /cause", "throw it"],
+      ["promise", "contains a Promise at /user", "await it"],
+      ["headers", "contains a Headers at /headers", "Object.fromEntries(headers)"],
+      ["numbers", "contains a Float64Array at /all", "Array.from(it)"],
+      ["iterator", "contains a Map Iterator at /keys", "a list"],
+      ["expression", "contains a RegExp at /0", "source"],
+      ["bigint", "contains a BigInt at /n/0", "a string or a number"],
     ];
     for (const [name, what, instead] of cases) {
       const said = await kind(name);
-      assert.ok(said.startsWith(`The tool "anything" failed: its result ${what}, which JSON cannot carry; `), said);
+      assert.ok(said.startsWith(`The tool "anything" failed: its result ${what}, which JSON cannot represent; `), said);
       assert.ok(said.includes(instead), said);
     }
     assert.match(await kind("cycle"), /^The tool "anything" failed: its result refers to itself/);

@@ -6,7 +6,7 @@ import { createLog } from "../../../src/lib/log.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { lowerInSuite } from "../../support/lower-in-suite.ts";
-import { temporaryFolder } from "../../support/suite.ts";
+import { closeAfter, temporaryFolder } from "../../support/suite.ts";
 import { addTenant } from "../../support/tenants.ts";
 import { until } from "../../support/until.ts";
 
@@ -77,7 +77,7 @@ describe("which tenants a process serves", () => {
     }
     await assert.rejects(store.tenants.create("default", { by: "test" }), { code: "tenant_exists" });
     await store.tenants.change("acme", { by: "test", hosts: ["taken.example"] });
-    const message = /already stands for "acme"/;
+    const message = /already assigned to "acme"/;
     await assert.rejects(store.tenants.create("other", { by: "test", hosts: ["taken.example"] }), { message });
     assert.equal(await store.tenants.find("other"), undefined, "nothing of it is stored");
     await assert.rejects(store.tenants.change("default", { by: "test", suspended: true }), { code: "tenant_invalid" });
@@ -143,8 +143,7 @@ describe("what one tenant makes long", () => {
 });
 
 it("a deleted tenant leaves nothing behind but what others hold, and another of its name begins with nothing", async (t) => {
-  const store = await openSqliteStore({ dataDir: temporaryFolder(t) });
-  t.after(() => store.close());
+  const store = closeAfter(t, await openSqliteStore({ dataDir: temporaryFolder(t) }));
   const [own, shared] = [rawBlock("of acme alone"), rawBlock("of both")];
   await addTenant(store, "acme", { variables: { own: "of acme alone", shared: "of both" }, hosts: ["acme.example"] });
   await addTenant(store, "umbrella", { variables: { shared: "of both" } });

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Contract, ToolContract } from "../../../src/contract/contract.ts";
+import { driftOf, judge } from "../../../src/features/drift/drift.ts";
 import { cidOf, makeCids } from "../../../src/host/offers/contract-cids.ts";
-import { driftOf, judge } from "../../../src/host/upstreams/drift.ts";
 import { decodeJson, decodeJsonInTurns, decodeRecord, jsonBlock, jsonBlockInTurns } from "../../../src/lib/cid.ts";
 import { contractOf as contractIn } from "../../../src/upstream/calls/survey.ts";
 import { readPages, fixTool, readEntries } from "../../../src/upstream/messages/lists.ts";

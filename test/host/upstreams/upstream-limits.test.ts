@@ -5,6 +5,7 @@ import { clock } from "../../../src/lib/clock.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
 import { apiOf } from "../../support/api.ts";
 import { call } from "../../support/berth.ts";
+import { stopClock } from "../../support/clock.ts";
 import { changing, host, hostedServer, tool } from "../../support/hosted-upstreams.ts";
 import { processesWith } from "../../support/processes.ts";
 import { berthFor } from "../../support/suite.ts";
@@ -65,6 +66,7 @@ describe("hosted servers that behave badly", () => {
   });
 
   it("upstreamBackoffMs and upstreamBackoffMaxMs: failing starts wait longer, and say until when (J9)", async (t) => {
+    t.after(stopClock());
     const env = { BERTH_UPSTREAM_BACKOFF_MS: "60000", BERTH_UPSTREAM_BACKOFF_MAX_MS: "90000" };
     const server = hostedServer(await host(t, { server: { upstream: hostile("dies at start") } }, env));
     assert.doesNotMatch(await server.call("any"), /next try/);

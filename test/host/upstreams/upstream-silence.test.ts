@@ -108,22 +108,25 @@ test("a remote server that answers nothing any more is left, and reached anew", 
 });
 
 test("whoever says anything at all while it is asked, or answers another call, is there", async () => {
-  const said: { heard: number; isThere: () => Promise<boolean> } = { heard: 0, isThere: () => Promise.resolve(false) };
+  const said: { received: number; isResponsive: () => Promise<boolean> } = {
+    received: 0,
+    isResponsive: () => Promise.resolve(false),
+  };
   const liveness = new Liveness(said, 0);
   const givenUp = new BerthError("cancelled");
   liveness.began();
-  assert.equal(await liveness.isEndless(new BerthError("upstream_refused")), false, "it has answered");
+  assert.equal(await liveness.isUnresponsive(new BerthError("upstream_refused")), false, "it has answered");
   liveness.began();
-  said.heard++;
-  assert.equal(await liveness.isEndless(givenUp), false, "it has said something since");
+  said.received++;
+  assert.equal(await liveness.isUnresponsive(givenUp), false, "it has said something since");
   liveness.began();
-  said.isThere = () => Promise.resolve(++said.heard > 0);
-  assert.equal(await liveness.isEndless(givenUp), false);
+  said.isResponsive = () => Promise.resolve(++said.received > 0);
+  assert.equal(await liveness.isUnresponsive(givenUp), false);
   liveness.began();
-  said.isThere = () => Promise.resolve(++said.heard === 0);
-  assert.equal(await liveness.isEndless(givenUp), false, "it says something while it is asked");
+  said.isResponsive = () => Promise.resolve(++said.received === 0);
+  assert.equal(await liveness.isUnresponsive(givenUp), false, "it says something while it is asked");
   liveness.began();
-  said.isThere = () => Promise.resolve(false);
-  const both = await Promise.all([liveness.isEndless(givenUp), liveness.isEndless(givenUp)]);
+  said.isResponsive = () => Promise.resolve(false);
+  const both = await Promise.all([liveness.isUnresponsive(givenUp), liveness.isUnresponsive(givenUp)]);
   assert.deepEqual(both, [true, false], "it is found once");
 });

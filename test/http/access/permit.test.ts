@@ -4,6 +4,7 @@ import { readConfig } from "../../../src/config.ts";
 import { checkChange } from "../../../src/http/access/permit.ts";
 import { BerthError } from "../../../src/lib/errors.ts";
 import { apiOf } from "../../support/api.ts";
+import { withStatus } from "../../support/berth.ts";
 import { contextOf } from "../../support/request-context.ts";
 import { berthInSuite } from "../../support/suite.ts";
 
@@ -106,8 +107,7 @@ describe("the JSON API", () => {
   });
 
   it("is no business of other origins, not even to read", async () => {
-    const read = await api.send("GET", "/variables", undefined, { Origin: "http://localhost:3000" });
-    assert.equal(read.status, 200);
+    const read = await withStatus(200, api.send("GET", "/variables", undefined, { Origin: "http://localhost:3000" }));
     assert.equal(read.headers.get("access-control-allow-origin"), null);
     for (const page of ["/variables/x", "/servers/one", "/audit", "/packages", "/secrets", "/mcp/meta/one"]) {
       const { headers } = await fetch(`${berth.url}${page}`, { headers: { Origin: "http://localhost:3000" } });
@@ -119,7 +119,6 @@ describe("the JSON API", () => {
     });
     assert.equal(preflight.headers.get("access-control-allow-methods"), null);
     assert.equal(preflight.headers.get("access-control-allow-origin"), null);
-    const write = await api.send("PUT", "/variables/x", "y", { Origin: "http://localhost:3000", "If-Match": "*" });
-    assert.equal(write.status, 403);
+    await withStatus(403, api.send("PUT", "/variables/x", "y", { Origin: "http://localhost:3000", "If-Match": "*" }));
   });
 });

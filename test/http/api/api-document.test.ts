@@ -3,15 +3,15 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { packageRoot } from "../../../src/config.ts";
-import { post } from "../../support/berth.ts";
+import { post, withStatus } from "../../support/berth.ts";
 import { allRoutes } from "../../support/routes.ts";
 import { berthInSuite } from "../../support/suite.ts";
 
 const document = readFileSync(join(packageRoot, "docs", "api.md"), "utf8");
 
-/** Each request at the beginning of a table row, by its address; the rows for any subject stand for variables. */
+/** Each request at the beginning of a list item, by its address; the items for any subject stand for variables. */
 const documented = new Map<string, Set<string>>();
-for (const [, method = "", path = ""] of document.matchAll(/^\| `([A-Z]+) ([^?`]+)/gm)) {
+for (const [, method = "", path = ""] of document.matchAll(/^- `([A-Z]+) ([^?`]+)/gm)) {
   const address = path.replace("…/<name>", "/api/variables/<name>");
   documented.set(address, (documented.get(address) ?? new Set()).add(method));
 }
@@ -45,8 +45,7 @@ describe("the document of the JSON API", () => {
 
   it("shows bodies that are taken, and all fields of answers", async () => {
     const [, token = ""] = /^The body of the `POST` is `(.*)`: /m.exec(document) ?? [];
-    const made = await post(`${berth.url}/api/tokens`, token);
-    assert.equal(made.status, 201, made.text);
+    const made = await withStatus(201, post(`${berth.url}/api/tokens`, token));
     const [, fields = ""] = /"tokens": \[\{([^}]*)\}/.exec(document) ?? [];
     assert.deepEqual(Object.keys(made.body).sort(), [...fields.split(", "), "token"].sort());
     const listed = (await (await fetch(`${berth.url}/api/tokens`)).json()) as { tokens: object[] };

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { apiOf } from "../../support/api.ts";
-import { call } from "../../support/berth.ts";
+import { call, withStatus } from "../../support/berth.ts";
 import { berthInSuite } from "../../support/suite.ts";
 
 const SOURCE = `
@@ -40,8 +40,7 @@ describe("a definition with files of texts and bytes", () => {
     const { entry, files } = await draft();
     assert.deepEqual(Object.keys(files), ["pixel.png", "prices.csv", "shop.ts"]);
     assert.equal(files["pixel.png"], PIXEL.toString("base64"));
-    const saved = await save({ ...files, "prices.csv": "bread,2\n", "pixel.png": OTHER.toString("base64") }, entry);
-    assert.equal(saved.status, 200, JSON.stringify(saved.body));
+    await withStatus(200, save({ ...files, "prices.csv": "bread,2\n", "pixel.png": OTHER.toString("base64") }, entry));
     assert.equal(await list(), "bread,2\n");
     assert.deepEqual(await show(), { bytes: [...OTHER] });
     const { versions } = (await api.send("GET", "/definitions/shop/history")).body as { versions: { cid: string }[] };
@@ -57,11 +56,10 @@ describe("a definition with files of texts and bytes", () => {
       const { status, body } = await save({ ...files, "pixel.png": wrong });
       assert.equal(status, 422, wrong);
       assert.equal(body.error.data.problems[0].code, "not-base64");
-      assert.match(body.error.message, /pixel\.png is a file of bytes: give it in base64, without line breaks/);
+      assert.match(body.error.message, /pixel\.png is a binary file: send it in base64, without line breaks/);
     }
     const large = Buffer.alloc(1024 * 1024 + 1).toString("base64");
-    const { status, body } = await save({ ...files, "pixel.png": large });
-    assert.equal(status, 422);
+    const { body } = await withStatus(422, save({ ...files, "pixel.png": large }));
     assert.match(body.error.message, /pixel\.png has 1048577 bytes, and a file has at most 1048576/);
     assert.deepEqual(await show(), { bytes: [...OTHER] });
   });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
 import { rawBlock } from "../../../src/lib/cid.ts";
 import { apiOf, type Api, type ApiReply } from "../../support/api.ts";
-import { call, NODES } from "../../support/berth.ts";
+import { call, NODES, withStatus } from "../../support/berth.ts";
 import { sha512, tarballOf, type TestPackage } from "../../support/registry.ts";
 import { berthInSuite, registryInSuite } from "../../support/suite.ts";
 import { addTenant, onStoreOf } from "../../support/tenants.ts";
@@ -127,8 +127,7 @@ describe("the API of packages", () => {
     const { body: before } = await api.send("GET", "/servers/hello/releases");
     const standing = (await api.send("GET", "/variables/packages")).cid;
     registry.publish(greet("1.2.0", "; loud: boolean"));
-    const refused = await api.send("POST", "/packages", { update: true });
-    assert.equal(refused.status, 409);
+    const refused = await withStatus(409, api.send("POST", "/packages", { update: true }));
     assert.equal(refused.body.error.code, "edit_breaking");
     assert.equal(await hello(), "1.0.1 greets Ada!");
     done(await api.send("POST", "/packages", { update: true }, { "Berth-Allow-Breaking": "true" }));
@@ -158,12 +157,10 @@ describe("the API of packages", () => {
   });
 
   it("refuses to take a package away from a server that imports it, and names the server", async () => {
-    const refused = await api.send("POST", "/packages", { remove: ["greet"] });
-    assert.equal(refused.status, 422);
+    const refused = await withStatus(422, api.send("POST", "/packages", { remove: ["greet"] }));
     assert.match(refused.body.error.message, /"hello".*greet/s);
     assert.equal(await hello(), "1.0.1 greets Ada!");
-    const gone = await api.send("DELETE", "/variables/packages", undefined, { "If-Match": "*" });
-    assert.equal(gone.status, 422, JSON.stringify(gone.body));
+    await withStatus(422, api.send("DELETE", "/variables/packages", undefined, { "If-Match": "*" }));
   });
 
   it("has the text of the variable resolved where it says only what is wanted", async () => {
@@ -206,8 +203,7 @@ describe("the API of packages", () => {
         "../../etc": { name: "<b>", version: "1.0.0", integrity: "" },
       },
     };
-    const { status, body } = await of("acme").put("/variables/packages", JSON.stringify(set, null, 2));
-    assert.equal(status, 422);
+    const { body } = await withStatus(422, of("acme").put("/variables/packages", JSON.stringify(set, null, 2)));
     const places = body.error.data.problems.map(({ code, pointer }: { code: string; pointer: string }) => [
       code,
       pointer,
@@ -235,8 +231,7 @@ describe("the API of packages", () => {
   });
 
   it("names the package that a registry does not have, or that cannot be added", async () => {
-    const unknown = await api.send("POST", "/packages/review", { add: ["nowhere-at-all"] });
-    assert.equal(unknown.status, 422, JSON.stringify(unknown.body));
+    const unknown = await withStatus(422, api.send("POST", "/packages/review", { add: ["nowhere-at-all"] }));
     assert.match(unknown.body.error.message, /nowhere-at-all/);
     for (const wish of [
       "git+https://example.com/x.git",
@@ -269,12 +264,10 @@ describe("the API of packages", () => {
     const cid = packages[0].tarball as string;
     assert.equal((await fetch(`${berth.url}/t/other/cid/${cid}`)).status, 404);
     for (const path of ["/packages", "/packages/review"]) {
-      const refused = await other.send("POST", path, { add: ["greet"] });
-      assert.equal(refused.status, 403, JSON.stringify(refused.body));
+      const refused = await withStatus(403, other.send("POST", path, { add: ["greet"] }));
       assert.match(refused.body.error.message, /BERTH_TENANT_PACKAGES/);
     }
-    const put = await other.put("/variables/packages", '{"dependencies": {"greet": "^1"}}');
-    assert.equal(put.status, 422);
+    const put = await withStatus(422, other.put("/variables/packages", '{"dependencies": {"greet": "^1"}}'));
     assert.equal(put.body.error.data.problems[0].code, "packages-off");
 
     assert.ok(registry.authorizations.includes(`Bearer ${TOKEN}`));
@@ -294,16 +287,14 @@ describe("the API of packages", () => {
     await onStoreOf(berth, (store) => store.change("default", { by: "test", put: [rawBlock(bytes)] }));
     const line = { name: "private-thing", version: "1.0.0", integrity: sha512(bytes), tarball: cid };
     const theirs = { dependencies: { "private-thing": "^1" }, packages: { "node_modules/private-thing": line } };
-    const stolen = await acme.put("/variables/packages", JSON.stringify(theirs));
-    assert.equal(stolen.status, 422, JSON.stringify(stolen.body));
+    const stolen = await withStatus(422, acme.put("/variables/packages", JSON.stringify(theirs)));
     assert.match(stolen.body.error.message, /private-thing/);
     assert.equal((await fetch(`${berth.url}/t/acme/cid/${cid}`)).status, 404);
 
     const { body } = await acme.send("GET", "/variables/packages");
     const set = JSON.parse(body.files.packages);
     set.packages["node_modules/greet"].tarball = set.packages["node_modules/inner"].tarball;
-    const swapped = await acme.put("/variables/packages", JSON.stringify(set));
-    assert.equal(swapped.status, 422, JSON.stringify(swapped.body));
+    const swapped = await withStatus(422, acme.put("/variables/packages", JSON.stringify(set)));
     assert.equal(swapped.body.error.data.problems[0].pointer, "/packages/node_modules~1greet");
     assert.equal((await acme.send("GET", "/variables/packages")).cid, body.cid);
   });
@@ -315,8 +306,7 @@ describe("the API of packages", () => {
     );
     assert.ok([413, 422].includes(long.status), String(long.status));
     const small = of("small");
-    const full = await small.send("POST", "/packages", { add: ["greet"] });
-    assert.equal(full.status, 507, JSON.stringify(full.body));
+    await withStatus(507, small.send("POST", "/packages", { add: ["greet"] }));
     assert.deepEqual(await versions(small), []);
   });
 

@@ -163,14 +163,12 @@ describe("pages of what others wrote", () => {
     };
     const definition = await shown(jsonBlock({ entry: "f0", files }));
     assert.equal(definition.reads, 3);
-    assert.deepEqual(
-      definition.files.slice(0, 3).map(({ text, cut }) => [text.length, cut]),
-      [
-        [150_000, false],
-        [50_000, true],
-        [0, true],
-      ],
-    );
+    const lengths = definition.files.slice(0, 3).map(({ text, cut }) => [text.length, cut]);
+    assert.deepEqual(lengths, [
+      [150_000, false],
+      [50_000, true],
+      [0, true],
+    ]);
     assert.equal(definition.files.length, 64);
     assert.deepEqual(await shown(rawBlock(JSON.stringify({ entry: "f0", files }))), { reads: 1, files: [] });
   });

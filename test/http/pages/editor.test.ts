@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";
 import { apiOf } from "../../support/api.ts";
-import { startTestBerth, type TestBerth, type TestSources } from "../../support/berth.ts";
+import { startTestBerth, withStatus, type TestBerth, type TestSources } from "../../support/berth.ts";
 import { bearer, makeToken } from "../../support/tokens.ts";
 
 const NOTES = `/** Says it louder. */
@@ -86,8 +86,7 @@ describe("pages that edit", () => {
     const [reader, editor] = await Promise.all(
       ["read", "edit"].map(async (can) => bearer((await makeToken(berth, { can: [can] })).token)),
     );
-    const saved = await apiOf(berth).put("/definitions/notes", NOTES.replace("!", "?"), editor);
-    assert.equal(saved.status, 200);
+    await withStatus(200, apiOf(berth).put("/definitions/notes", NOTES.replace("!", "?"), editor));
     for (const path of [
       "/variables",
       "/variables/mcps",

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { apiOf } from "../../support/api.ts";
-import { call, startTestBerth } from "../../support/berth.ts";
-import { berthInSuite } from "../../support/suite.ts";
+import { call } from "../../support/berth.ts";
+import { berthFor, berthInSuite } from "../../support/suite.ts";
 import { bearer, makeToken } from "../../support/tokens.ts";
 
 const TWO = `/** Adds. */ export function add(a: number, b: number): number { return a + b; }
@@ -86,8 +86,7 @@ describe("the list of servers", () => {
     const texts = Object.fromEntries(
       names.map((name) => [`${name}.ts`, `/** ${name} */ export function hidden(): void {}`]),
     );
-    const slow = await startTestBerth({ texts, env: { BERTH_SERVER_SEARCH_MS: "1" } });
-    t.after(() => slow.close());
+    const slow = await berthFor(t, { texts, env: { BERTH_SERVER_SEARCH_MS: "1" } });
     const search = async (words: string): Promise<string> =>
       (await fetch(`${slow.url}/mcp?q=${words}`, { headers: { Accept: "text/html" } })).text();
     const first = await search("hidden");

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it, test } from "node:test";
-import { call, modern, startTestBerth } from "../../support/berth.ts";
-import { berthInSuite } from "../../support/suite.ts";
+import { call, modern, withStatus } from "../../support/berth.ts";
+import { berthFor, berthInSuite } from "../../support/suite.ts";
 import { until } from "../../support/until.ts";
 
 const HOSTILE = `/**
@@ -97,15 +97,13 @@ describe("pages", () => {
     assert.match(await html(`/mcp/meta/everyday@${release}`), /serves exactly this version permanently/);
     const command = `claude mcp add --transport http everyday ${berth.url}/mcp/everyday@${release}`;
     assert.ok((await html(`/mcp/meta/everyday@${release}?tab=connect`)).includes(command));
-    const unknown = await fetch(`${berth.url}/mcp/meta/everyday@${release}a`, { headers: { Accept: "text/html" } });
-    assert.equal(unknown.status, 404);
+    await withStatus(404, fetch(`${berth.url}/mcp/meta/everyday@${release}a`, { headers: { Accept: "text/html" } }));
   });
 
   it("tell the current release from earlier ones, and since when each is served", async () => {
     const save = async (body: string): Promise<void> => {
       const headers = { "Content-Type": "text/plain", "If-Match": "*", "Berth-Allow-Breaking": "true" };
-      const put = await fetch(`${berth.url}/api/definitions/versions`, { method: "PUT", headers, body });
-      assert.equal(put.status, 200);
+      await withStatus(200, fetch(`${berth.url}/api/definitions/versions`, { method: "PUT", headers, body }));
     };
     await save(
       "export function tell(loud = true): string { return `second ${loud}`; }\nexport function add(): void {}",
@@ -164,14 +162,14 @@ describe("pages", () => {
         1,
       ),
     );
-    assert.deepEqual(
-      rows.flatMap(([tool, outcome, time, size]) => (/^[\d.]+ ms$/.test(time ?? "") ? [[tool, outcome, size]] : [])),
-      [
-        ["echo", "ok", "15 B"],
-        ["fail", "error", "22 B"],
-        ["add", "bad arguments", "55 B"],
-      ],
+    const timed = rows.flatMap(([tool, outcome, time, size]) =>
+      /^[\d.]+ ms$/.test(time ?? "") ? [[tool, outcome, size]] : [],
     );
+    assert.deepEqual(timed, [
+      ["echo", "ok", "15 B"],
+      ["fail", "error", "22 B"],
+      ["add", "bad arguments", "55 B"],
+    ]);
     assert.ok(!page.includes("kept between us"));
   });
 
@@ -198,8 +196,7 @@ describe("pages", () => {
 
   it("suggest addresses for an unknown one to browsers, and answer programs in JSON", async () => {
     assert.match(await html("/mcp/meta/everydya"), /href="\/mcp\/meta\/everyday"/);
-    const answer = await fetch(`${berth.url}/mcp/meta/everydya`);
-    assert.equal(answer.status, 404);
+    const answer = await withStatus(404, fetch(`${berth.url}/mcp/meta/everydya`));
     assert.equal(((await answer.json()) as { error: { code: string } }).error.code, "server_not_found");
     assert.match(await html("/variables/none"), /href="\/variables">All variables</);
     assert.match(await html("/nowhere"), /href="\/mcp">All servers</);
@@ -257,8 +254,7 @@ describe("pages", () => {
 });
 
 test("pages of a Berth without servers say how to begin (C6)", async (t) => {
-  const empty = await startTestBerth({});
-  t.after(() => empty.close());
+  const empty = await berthFor(t, {});
   const said = {
     "/mcp": "Nothing is hosted here yet",
     "/servers/new": "Begin with",

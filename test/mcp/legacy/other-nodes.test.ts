@@ -232,7 +232,7 @@ describe("a legacy session on two nodes", () => {
     for (const [, other] of pairs) {
       const answered = await other.answer(question.id, { action: "accept", content: {} });
       assert.equal(answered.status, 400);
-      assert.match((await answered.nextMessage()).error.message, /nobody waits for this response/);
+      assert.match((await answered.nextMessage()).error.message, /no request is waiting for this response/);
       assert.equal(await other.notify("notifications/cancelled", { requestId: "mine" }), 202);
     }
     assert.equal((await here.at(rigs[1]!.url("one")).answer(question.id, { action: "decline" })).status, 202);
@@ -262,7 +262,7 @@ describe("a legacy session on two nodes", () => {
     for (const each of [...principals, { server: "two" }, { session: "another" }, { tenant: "another" }]) {
       const letter = { tenant: (each["tenant"] as string | undefined) ?? tenant, text: JSON.stringify(YES) };
       const sent = errands.send(to, "answer", { ...letter, about: { ...about, question: question.id, ...each } });
-      await assert.rejects(sent, /nobody waits for this response/);
+      await assert.rejects(sent, /no request is waiting for this response/);
       await cluster.send(to, "cancel", { ...cancel, request: "mine", ...each });
     }
     assert.equal((await there.answer(question.id, YES)).status, 202);

@@ -177,7 +177,7 @@ describe("questions to legacy clients", () => {
     const { id } = await reader.nextMessage();
     for (const reply of [await other.answer(id, {}), await client.answer("nope", {})]) {
       assert.equal(reply.status, 400);
-      assert.match((await reply.nextMessage()).error.message, /nobody waits/);
+      assert.match((await reply.nextMessage()).error.message, /no request is waiting/);
     }
     assert.equal((await client.answer(id, { action: "cancel" })).status, 202);
     assert.ok((await reader.nextMessage()).result);
@@ -191,7 +191,7 @@ describe("questions to legacy clients", () => {
     const client = await LegacyClient.start(rig.url("long"), "2025-06-18", ALL);
     const { result } = await (await client.call("ask")).nextMessage();
     assert.equal(result.isError, true);
-    assert.match(result.content[0].text, /have \d+ bytes together, and the limit is 1048576/);
+    assert.match(result.content[0].text, /have \d+ bytes in total, and the limit is 1048576/);
     const prompt = await client.result("prompts/get", { name: "ask" });
     assert.match(prompt.error.message, /the limit is 1048576/);
     const { body } = await modern(rig.url("long"), "tools/call", { name: "ask", _meta: declaring(ALL) });
@@ -245,7 +245,10 @@ describe("questions to legacy clients", () => {
     assert.deepEqual([takenBack.method, takenBack.params.requestId], ["notifications/cancelled", third.id]);
     const { result } = await reader.nextMessage();
     assert.equal(result.isError, true);
-    assert.match(result.content[0].text, /its client sent answers of more than 1048576 bytes, with 32 for each value/);
+    assert.match(
+      result.content[0].text,
+      /its client sent answers of more than 1048576 bytes, counting 32 for each value/,
+    );
     assert.equal((await client.answer(third.id, long(1))).status, 400);
 
     const code = (_args: JsonObject, { answers = {} }: { answers?: JsonObject }) => ({

@@ -8,7 +8,7 @@ import { createSealer } from "../../../src/lib/seal.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
 import type { Session } from "../../../src/mcp/legacy/session.ts";
 import { Sessions } from "../../../src/mcp/legacy/sessions.ts";
-import { post, request } from "../../support/berth.ts";
+import { post, request, withStatus } from "../../support/berth.ts";
 import { LegacyClient } from "../../support/legacy-client.ts";
 import { lower } from "../../support/lowered-limits.ts";
 import { loneNode, memoryRecords, MemoryHost, rigFor, startRig } from "../../support/mcp-host.ts";
@@ -64,8 +64,7 @@ describe("legacy sessions", () => {
   });
 
   it("rejects an unknown version header and names the supported ones", async () => {
-    const { status, body } = await post(url, request("ping"), { "MCP-Protocol-Version": "2020-01-01" });
-    assert.equal(status, 400);
+    const { body } = await withStatus(400, post(url, request("ping"), { "MCP-Protocol-Version": "2020-01-01" }));
     assert.ok(body.error.data.supported.includes("2025-11-25"));
   });
 
@@ -130,8 +129,7 @@ describe("legacy sessions", () => {
 
   it("an unknown method in a session is no 404, which would end the session", async () => {
     const client = await LegacyClient.start(url);
-    const reader = await client.request("nope");
-    assert.equal(reader.status, 200);
+    const reader = await withStatus(200, client.request("nope"));
     assert.equal((await reader.nextMessage()).error.code, -32601);
   });
 

@@ -53,7 +53,7 @@ describe("what streams keep beyond the process", () => {
     for (const [at, { turn }] of long.entries()) assert.ok(at === 0 || turn > long[at - 1]!.turn);
     for (const { session, stream } of all) {
       const stored = await store.read(session, stream.id);
-      assert.deepEqual(stored?.kept, stream.kept);
+      assert.deepEqual(stored?.retained, stream.retained);
     }
   });
 

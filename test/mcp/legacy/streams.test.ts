@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { before, beforeEach, describe, it, type TestContext } from "node:test";
 import { clock } from "../../../src/lib/clock.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
-import { post, request } from "../../support/berth.ts";
+import { post, request, withStatus } from "../../support/berth.ts";
 import { LegacyClient, read } from "../../support/legacy-client.ts";
 import { lowerInSuite } from "../../support/lower-in-suite.ts";
 import { lower } from "../../support/lowered-limits.ts";
@@ -324,8 +324,7 @@ describe("streams of legacy sessions", () => {
   it("the session's stream tells of changed lists and of resources that were subscribed to (S11)", async () => {
     for (const version of ["2025-11-25", "2025-06-18", "2025-03-26"]) {
       const client = await LegacyClient.start(url, version);
-      const stream = await client.listen();
-      assert.equal(stream.status, 200);
+      const stream = await withStatus(200, client.listen());
       assert.deepEqual(await client.result("resources/subscribe", { uri: "test://a" }), {});
       rig.host.update("one", "test://b");
       rig.host.update("one", "test://a");

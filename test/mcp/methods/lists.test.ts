@@ -90,7 +90,7 @@ describe("a list", () => {
       assert.deepEqual((await page(catalog, "tools", cursor)).names, [`n${start}`]);
     }
     const [pages] = catalog.memo.values();
-    const kept = [...(pages as { written: Map<string, { page: string }> }).written];
+    const kept = [...(pages as { cached: Map<string, { page: string }> }).cached];
     const units = kept.reduce((sum, [, { page: text }]) => sum + text.length, 0);
     assert.ok(2 * units <= viewRoom.bytes && viewRoom.bytes <= 128 * 1024 * 1024, `${units} characters`);
     assert.ok(kept.length < 90);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { describe, it } from "node:test";
 import { apiOf } from "../../support/api.ts";
-import { modern, post, request } from "../../support/berth.ts";
+import { modern, post, request, withStatus } from "../../support/berth.ts";
 import { rows } from "../../support/rows.ts";
 import { berthFor, berthInSuite } from "../../support/suite.ts";
 import { bearer, makeToken } from "../../support/tokens.ts";
@@ -184,8 +184,7 @@ describe("skills of definitions", () => {
     const save = (files: Record<string, string>, condition: Record<string, string> = { "If-Match": "*" }) =>
       api.send("PUT", "/definitions/live", { entry: "live.ts", files: { "live.ts": NOTES, ...files } }, condition);
     const path = "live.skills/tidy/SKILL.md";
-    const first = await save({ [path]: SKILL }, { "If-None-Match": "*" });
-    assert.equal(first.status, 201, JSON.stringify(first.body));
+    await withStatus(201, save({ [path]: SKILL }, { "If-None-Match": "*" }));
     const ask = eras["2026-07-28"]!(`${berth.url}/mcp/live`);
     const uri = "skill://live/tidy/SKILL.md";
     const { contents } = await ask("resources/read", { uri });

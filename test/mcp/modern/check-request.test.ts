@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
-import { modern, MODERN_META, post, request } from "../../support/berth.ts";
+import { modern, MODERN_META, post, request, withStatus } from "../../support/berth.ts";
 import { berthInSuite } from "../../support/suite.ts";
 
 describe("the modern era", () => {
@@ -10,13 +10,11 @@ describe("the modern era", () => {
 
   it("a request without its version or its capabilities is -32602 with HTTP 400", async () => {
     const headers = { "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/list" };
-    const without = await post(url, request("tools/list", {}), headers);
-    assert.equal(without.status, 400);
+    const without = await withStatus(400, post(url, request("tools/list", {}), headers));
     assert.equal(without.body.error.code, -32602);
 
     const { "io.modelcontextprotocol/clientCapabilities": _left, ...meta } = MODERN_META;
-    const { status, body } = await modern(url, "tools/list", { _meta: meta });
-    assert.equal(status, 400);
+    const { body } = await withStatus(400, modern(url, "tools/list", { _meta: meta }));
     assert.equal(body.error.code, -32602);
     assert.match(body.error.message, /clientCapabilities/);
   });
@@ -51,14 +49,12 @@ describe("the modern era", () => {
   it("a name in the base64 form is decoded before it is compared", async () => {
     const encoded = `=?base64?${Buffer.from("echo").toString("base64")}?=`;
     const params = { name: "echo", arguments: { message: "hi" } };
-    const { status } = await modern(url, "tools/call", params, { "Mcp-Name": encoded });
-    assert.equal(status, 200);
+    await withStatus(200, modern(url, "tools/call", params, { "Mcp-Name": encoded }));
   });
 
   it("an unknown method is -32601 with HTTP 404; so are those that only legacy has", async () => {
-    for (const method of ["tools/dance", "ping"]) {
-      const { status, body } = await modern(url, method);
-      assert.equal(status, 404);
+    for (const method of ["tools/dance", "ping", "tasks/list", "tasks/result"]) {
+      const { body } = await withStatus(404, modern(url, method));
       assert.equal(body.error.code, -32601);
     }
   });

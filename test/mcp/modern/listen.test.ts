@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import type { JsonObject } from "../../../src/lib/json.ts";
-import { modern, MODERN_META, request } from "../../support/berth.ts";
-import { MemoryHost, openStream, startRig, stdioClient, type OpenStream, type Rig } from "../../support/mcp-host.ts";
+import { modern, MODERN_META, request, withStatus } from "../../support/berth.ts";
+import { MemoryHost, openStream, startRig, stdioClient, type OpenStream } from "../../support/mcp-host.ts";
+import { inSuite } from "../../support/suite.ts";
 import { until } from "../../support/until.ts";
 
 const SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId";
@@ -15,16 +16,10 @@ const offered = {
 };
 
 describe("subscriptions/listen", () => {
-  let rig: Rig;
-  let url: string;
-  before(async () => {
-    rig = await startRig();
-    url = rig.url("server");
-  });
-  after(() => rig.close());
+  const rig = inSuite(startRig);
 
   const listen = (notifications: JsonObject, id: unknown = 1): Promise<OpenStream> =>
-    openStream(url, "subscriptions/listen", { notifications }, id);
+    openStream(rig.url("server"), "subscriptions/listen", { notifications }, id);
 
   it("is acknowledged first, with what of it can be fulfilled (S11)", async () => {
     rig.host.offer("server", offered);
@@ -133,7 +128,7 @@ describe("subscriptions/listen", () => {
       { resourceSubscriptions: Array.from({ length: 2000 }, (_, n) => `test://${n}`) },
     ];
     for (const notifications of wrong) {
-      const { body } = await modern(url, "subscriptions/listen", { notifications });
+      const { body } = await modern(rig.url("server"), "subscriptions/listen", { notifications });
       assert.equal(body.error.code, -32602, JSON.stringify(notifications)?.slice(0, 80));
     }
   });
@@ -141,7 +136,9 @@ describe("subscriptions/listen", () => {
   it("a client that takes no stream of events is told so", async () => {
     rig.host.offer("server", offered);
     const params = { notifications: ALL };
-    const { status, body } = await modern(url, "subscriptions/listen", params, { Accept: "application/json" });
+    const { status, body } = await modern(rig.url("server"), "subscriptions/listen", params, {
+      Accept: "application/json",
+    });
     assert.equal(status, 406);
     assert.match(body.error.message, /text\/event-stream/);
   });
@@ -184,8 +181,7 @@ describe("streams that listen", () => {
       openStream(rig.url("server"), "subscriptions/listen", { notifications: ALL });
     const streams = await Promise.all([open(), open()]);
     for (const stream of streams) await stream.next();
-    const third = await open();
-    assert.equal(third.status, 406);
+    const third = await withStatus(406, open());
     assert.match((await third.next()).error.message, /a free stream/);
     streams[0].close();
     await until(async () => (await open()).status === 200);
@@ -193,37 +189,35 @@ describe("streams that listen", () => {
   });
 });
 
-describe("subscriptions/listen on stdio", () => {
-  it("shares the line with everything else, is cancelled by a notification, and ends with its result (S6)", async () => {
-    const host = new MemoryHost();
-    host.offer("server", offered);
-    const { endpoint, connection, input, say, next } = stdioClient(host);
-    const open = async (id: string, notifications: JsonObject): Promise<void> => {
-      say(request("subscriptions/listen", { notifications, _meta: MODERN_META }, id));
-      const { method, params } = await next();
-      assert.equal(method, "notifications/subscriptions/acknowledged");
-      assert.equal(params._meta[SUBSCRIPTION], id);
-    };
-    await open("tools", { toolsListChanged: true });
-    await open("both", { toolsListChanged: true, promptsListChanged: true });
+it("subscriptions/listen on stdio shares the line with everything else, is cancelled by a notification, and ends with its result (S6)", async () => {
+  const host = new MemoryHost();
+  host.offer("server", offered);
+  const { endpoint, connection, input, say, next } = stdioClient(host);
+  const open = async (id: string, notifications: JsonObject): Promise<void> => {
+    say(request("subscriptions/listen", { notifications, _meta: MODERN_META }, id));
+    const { method, params } = await next();
+    assert.equal(method, "notifications/subscriptions/acknowledged");
+    assert.equal(params._meta[SUBSCRIPTION], id);
+  };
+  await open("tools", { toolsListChanged: true });
+  await open("both", { toolsListChanged: true, promptsListChanged: true });
 
-    host.offer("server", { ...offered, tools: {} });
-    const told = [await next(), await next()];
-    assert.deepEqual(new Set(told.map(({ params }) => params._meta[SUBSCRIPTION])), new Set(["both", "tools"]));
+  host.offer("server", { ...offered, tools: {} });
+  const told = [await next(), await next()];
+  assert.deepEqual(new Set(told.map(({ params }) => params._meta[SUBSCRIPTION])), new Set(["both", "tools"]));
 
-    say({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: "tools" } });
-    say(request("server/discover", { _meta: MODERN_META }, "other"));
-    assert.equal((await next()).id, "other");
-    host.offer("server", { ...offered, prompts: {} });
-    const after = [await next(), await next()];
-    for (const { params } of after) assert.equal(params._meta[SUBSCRIPTION], "both");
+  say({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: "tools" } });
+  say(request("server/discover", { _meta: MODERN_META }, "other"));
+  assert.equal((await next()).id, "other");
+  host.offer("server", { ...offered, prompts: {} });
+  const after = [await next(), await next()];
+  for (const { params } of after) assert.equal(params._meta[SUBSCRIPTION], "both");
 
-    endpoint.close();
-    const { id, result } = await next();
-    assert.equal(id, "both");
-    assert.equal(result._meta[SUBSCRIPTION], "both");
-    await connection.close();
-    input.end();
-    await connection.ended;
-  });
+  endpoint.close();
+  const { id, result } = await next();
+  assert.equal(id, "both");
+  assert.equal(result._meta[SUBSCRIPTION], "both");
+  await connection.close();
+  input.end();
+  await connection.ended;
 });

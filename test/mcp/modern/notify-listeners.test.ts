@@ -58,8 +58,8 @@ describe("those who listen", () => {
     let written = 0;
     const result = "x".repeat(1_000_000);
     const task = { taskId: "t", toJSON: () => ((written += 1), { taskId: "t", result }) };
-    listeners.tellOfTask("a", "t", task);
-    listeners.tellOfTask("b", "t", task);
+    listeners.notifyTask("a", "t", task);
+    listeners.notifyTask("b", "t", task);
     await until(() => told.length === 40);
     assert.equal(written, 1);
     const bytes = new Set(told.flatMap((text) => (text instanceof LongText ? text.pieces[1] : text)));
@@ -82,7 +82,7 @@ describe("those who listen", () => {
     change({ kind: "tools" });
     change({ kind: "resource", uri: "x://1" });
     change({ kind: "resource", uri: "x://2" });
-    listeners.tellOfTask("a", "t", { taskId: "t" });
+    listeners.notifyTask("a", "t", { taskId: "t" });
     const most = await mostInATurn(4_000, () => told);
     assert.ok(most < 200, `${most} in one turn`);
     assert.equal(told, 4_000);

@@ -4,7 +4,7 @@ import { before, describe, it } from "node:test";
 import type { InputRequests } from "../../../src/executor/executor.ts";
 import type { CallOptions, CallResult, InputRequired } from "../../../src/host/offers/catalog.ts";
 import type { Json, JsonObject } from "../../../src/lib/json.ts";
-import { modern, type Reply } from "../../support/berth.ts";
+import { modern, withStatus, type Reply } from "../../support/berth.ts";
 import { declaring, MemoryHost, startRig } from "../../support/mcp-host.ts";
 import { inSuite } from "../../support/suite.ts";
 
@@ -85,8 +85,7 @@ describe("questions in the modern era", () => {
   });
 
   it("a function that asks ends its request with the questions and a sealed state", async () => {
-    const { status, body } = await ask("who");
-    assert.equal(status, 200);
+    const { body } = await withStatus(200, ask("who"));
     assert.equal(body.result.resultType, "input_required");
     assert.deepEqual(body.result.inputRequests, { user: NAME });
     assert.equal(typeof body.result.requestState, "string");

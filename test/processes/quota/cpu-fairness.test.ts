@@ -82,7 +82,7 @@ describe("tenants with a limit of CPU time", () => {
     // Running guests use up so little however busy the machine is, and stopped ones have soon paid it back. A minute of
     // it, the most that is paid back, is more than all processors of two guests give between two looks.
     mayUse = () => (started.some(({ isHeld }) => isHeld) ? 500 : 10);
-    heavy = new CpuFairness({ cpuMsPerSecondOf: (tenant) => (tenant === "small" ? mayUse() : 0) });
+    heavy = new CpuFairness({ cpuMsPerSecond: (tenant) => (tenant === "small" ? mayUse() : 0) });
   });
   afterEach(() => {
     heavy.close();
@@ -176,7 +176,7 @@ describe("tenants whose guests use much CPU time", () => {
     heavy.add("calm", other);
     await until(async () => nicenessOf(burning) === 19 && nicenessOf(resting) === 19);
     assert.equal(nicenessOf(other), nicenessOf(process), "as it was started");
-    assert.deepEqual([heavy.nicenessOf("noisy"), heavy.nicenessOf("calm")], [19, 0]);
+    assert.deepEqual([heavy.startNiceness("noisy"), heavy.startNiceness("calm")], [19, 0]);
     const next = start(REST);
     heavy.add("noisy", next);
     assert.equal(nicenessOf(next), 19, "one that starts meanwhile as well");
@@ -200,7 +200,7 @@ describe("tenants whose guests use much CPU time", () => {
     for (let looks = 0; looks < 3; looks++) {
       clock.leap(CALM_MS);
       // A process that is added when others are measured is measured later than they are.
-      await new Promise<void>((resolve) => heavy.add("calm", start(REST), { onLook: () => resolve() }));
+      await new Promise<void>((resolve) => heavy.add("calm", start(REST), { onPoll: () => resolve() }));
       assert.ok(heavy.isHeavy("noisy"));
     }
     process.kill(burning.pid, "SIGCONT");
@@ -216,7 +216,7 @@ describe("tenants whose guests use much CPU time", () => {
     const [hasty, calm] = [start(REST), start(REST)];
     for (const { pid } of [hasty, calm]) setRevocableNiceness(pid, 10);
     const asStarted = nicenessesOf(hasty.pid);
-    heavy.noteWaiting("hasty");
+    heavy.noteDelayed("hasty");
     heavy.add("hasty", hasty, { isNice: true });
     heavy.add("calm", calm, { isNice: true });
     assert.deepEqual(nicenessesOf(hasty.pid), asStarted);

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
-import { findProcessorQuota } from "../../../src/processes/quota/processor-quota.ts";
+import { findCpuQuota } from "../../../src/processes/quota/processor-quota.ts";
 
 describe("the CPU quota of Berth's container", () => {
   let folder: string;
@@ -19,8 +19,8 @@ describe("the CPU quota of Berth's container", () => {
   const mounted = (name: string, type: string, options: string, root = "/"): string =>
     `31 23 0:28 ${root} ${join(folder, name)} rw,relatime shared:9 - ${type} none ${options}\n`;
   const find = () => {
-    const found = findProcessorQuota(folder);
-    return found && { processors: found.processors, periodMs: found.periodMs, usedMs: found.usedMs() };
+    const found = findCpuQuota(folder);
+    return found && { processors: found.cpus, periodMs: found.periodMs, usedMs: found.usedMs() };
   };
 
   it("is what the container has", () => {

@@ -3,9 +3,9 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { setNiceness } from "../../../src/processes/niceness.ts";
-import { treeOf, useOf } from "../../../src/processes/process-tree.ts";
+import { treeOf, measureCpu } from "../../../src/processes/process-tree.ts";
 import { PausedTrees } from "../../../src/processes/quota/paused-trees.ts";
-import type { ProcessorQuota } from "../../../src/processes/quota/processor-quota.ts";
+import type { CpuQuota } from "../../../src/processes/quota/processor-quota.ts";
 import { QuotaBudget, QuotaKeeper } from "../../../src/processes/quota/quota-keeper.ts";
 import { statOf } from "../../support/processes.ts";
 import { until } from "../../support/until.ts";
@@ -13,8 +13,8 @@ import { until } from "../../support/until.ts";
 const BURN = "while :; do :; done";
 
 /** A quota whose use the test sets. */
-class ToldUse implements ProcessorQuota {
-  readonly processors = 1;
+class ToldUse implements CpuQuota {
+  readonly cpus = 1;
   readonly periodMs = 100;
   isUsedByOthers = false;
   isGone = false;
@@ -80,7 +80,7 @@ describe("when the quota of CPU time is used up", () => {
 
   it("lets a process run for a while after its longest pause", async () => {
     const burning = start(0);
-    await until(() => useOf([burning]).processorMs > 0);
+    await until(() => measureCpu([burning]).processorMs > 0);
     const trees = new PausedTrees(0);
     const isHeldAt = (now: number): boolean => {
       trees.resumeAfter(100, 50, now);
@@ -137,8 +137,8 @@ describe("when the quota of CPU time is used up", () => {
 });
 
 describe("the remaining quota of CPU time", () => {
-  const of = (processors: number) => {
-    const quota = { processors, periodMs: 100, used: 0, usedMs: () => quota.used };
+  const of = (cpus: number) => {
+    const quota = { cpus, periodMs: 100, used: 0, usedMs: () => quota.used };
     return { quota, budget: new QuotaBudget(quota, 0) };
   };
 
@@ -146,8 +146,8 @@ describe("the remaining quota of CPU time", () => {
     const { quota, budget } = of(2);
     const use = (ms: number, now: number): boolean[] => {
       quota.used += ms;
-      budget.look(now);
-      return [budget.isRested, budget.isSpent, budget.isOverdrawn];
+      budget.measure(now);
+      return [budget.isHalfFull, budget.isSpent, budget.isOverdrawn];
     };
     assert.deepEqual(use(0, 1_000), [true, false, false]);
     assert.deepEqual(use(15 + 9.9, 1_010), [true, false, false]);
@@ -160,20 +160,20 @@ describe("the remaining quota of CPU time", () => {
   it("forgets what was used beyond four times of that", () => {
     const { quota, budget } = of(1);
     quota.used = 10_000;
-    budget.look(10);
-    budget.look(10 + 40 / 0.75);
+    budget.measure(10);
+    budget.measure(10 + 40 / 0.75);
     assert.equal(budget.isSpent, true);
-    budget.look(10 + 41 / 0.75);
+    budget.measure(10 + 41 / 0.75);
     assert.equal(budget.isSpent, false);
   });
 
   it("is busy where more than half of the quota is used", () => {
     const { quota, budget } = of(1);
     quota.used = 4;
-    budget.look(10);
+    budget.measure(10);
     assert.equal(budget.isBusy, false);
     quota.used = 10;
-    budget.look(20);
+    budget.measure(20);
     assert.equal(budget.isBusy, true);
   });
 });

@@ -48,7 +48,7 @@ describe("a guest that may start processes", { skip: process.platform !== "linux
     assert.deepEqual(heldMb, []);
     stdin!.write("\n");
     await once(stdout!, "data");
-    return { usedMs: guest.look(performance.now()).usedMs, heldMb };
+    return { usedMs: guest.poll(performance.now()).usedMs, heldMb };
   };
 
   it("cannot hide CPU time or memory in a child that it does not wait for", async () => {
@@ -71,7 +71,7 @@ describe("a guest that may start processes", { skip: process.platform !== "linux
     const pid = await startIdle();
     const heldMb: number[] = [];
     const guest = watch(pid, (each) => heldMb.push(each));
-    for (let look = 0; look < 12; look++) guest.look(performance.now());
+    for (let look = 0; look < 12; look++) guest.poll(performance.now());
     assert.deepEqual(heldMb, []);
   });
 
@@ -85,9 +85,9 @@ describe("a guest that may start processes", { skip: process.platform !== "linux
       },
     };
     const guest = new WatchedTree("any", { pid }, false, counted);
-    for (let look = 0; look < 8; look++) guest.look(performance.now());
+    for (let look = 0; look < 8; look++) guest.poll(performance.now());
     const before = looks;
-    for (let look = 0; look < 12; look++) guest.look(performance.now());
+    for (let look = 0; look < 12; look++) guest.poll(performance.now());
     assert.ok(looks - before >= 2, `${looks - before} looks`);
   });
 });

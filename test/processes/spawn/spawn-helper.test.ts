@@ -14,7 +14,7 @@ import {
   type SpawnRequest,
 } from "../../../src/processes/spawn/spawn.ts";
 import { descendants, givingWayBy, isAlive, processesWith, statOf } from "../../support/processes.ts";
-import { temporaryFolder } from "../../support/temporary-folder.ts";
+import { closeAfter, temporaryFolder } from "../../support/temporary-folder.ts";
 import { until } from "../../support/until.ts";
 
 const sh = (script: string, stdio: SpawnRequest["stdio"] = ["pipe", "pipe"]): SpawnRequest => ({
@@ -28,8 +28,7 @@ describe("processes are started", () => {
   for (const how of ["directly", "by a helper"] as const) {
     const startFor = async (t: TestContext): Promise<Spawn> => {
       if (how === "directly") return spawnDirectly;
-      const helper = await openReady();
-      t.after(() => helper.close());
+      const helper = closeAfter(t, await openReady());
       return helper.start;
     };
 
@@ -183,8 +182,7 @@ describe("a spawn helper", () => {
     let usedMs = 0;
     const use = (ms: number): void => write("cpu.stat", `usage_usec ${(usedMs += ms) * 1_000}\n`);
     use(0);
-    const helper = await openReady(() => {}, container);
-    t.after(() => helper.close());
+    const helper = closeAfter(t, await openReady(() => {}, container));
     const burn = { ...sh("while :; do :; done"), group: true };
     const [burning, serving] = [await helper.start({ ...burn, niceness: 19 }), await helper.start(burn)];
     const isHeld = ({ pid }: SpawnedProcess): boolean => statOf(pid)!.state === "T";

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
-import { after, before, it } from "node:test";
+import { it } from "node:test";
 import { pluck } from "../rows.ts";
+import { inSuite } from "../suite.ts";
 import { until } from "../until.ts";
-import type { ClientSession, SessionOpener } from "./client-session.ts";
+import type { SessionOpener } from "./client-session.ts";
 
 /**
  * Everything that a client does, in one session with the server `whole`. `inForce` resolves when a change of the server
@@ -14,11 +15,7 @@ export function wholeSession(
   inForce: () => Promise<unknown> = async () => {},
 ): void {
   const { name, version, missingResource } = opener;
-  let session: ClientSession;
-  before(async () => {
-    session = await opener.open(url());
-  });
-  after(() => session.close());
+  const session = inSuite(() => opener.open(url()));
 
   it(`${name} learns who the server is, that it speaks ${version}, and what it can do (T3.1, T3.2, T3.3)`, () => {
     assert.equal(session.version, version);

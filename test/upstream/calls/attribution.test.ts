@@ -25,7 +25,7 @@ test("a client that leaves a question open keeps other callers out for seconds, 
   const leaveOther = await other;
 
   // It may belong to either of them, so that neither is asked.
-  await assert.rejects(calls.ask(QUESTION), /several calls are under way/);
+  await assert.rejects(calls.ask(QUESTION), /several calls are in progress/);
   assert.deepEqual(heard, ["silent"]);
 
   leaveSilent(false);

@@ -129,7 +129,7 @@ for (const way of ["pings without end", "pings and reads nothing", "asks without
     const upstream = await connect(hostile(way, `&env.MARK=${mark}`), options);
     await assert.rejects(upstream.callTool("any", {}), {
       code: "upstream_ended",
-      message: /it had more than 10 requests of its own under way/,
+      message: /it had more than 10 requests of its own in progress/,
     });
     const { reason, expected } = await upstream.closed;
     assert.deepEqual([/more than 10 requests/.test(reason), expected], [true, false]);

@@ -57,7 +57,7 @@ test("a remote server that knows no server/discover is reached with a session, w
   const { uri, exchanges } = await legacyServer(t, () => {}, { "mcp-session-id": "one" });
   await withUpstream(uri, async (upstream) => {
     assert.equal(upstream.era, "legacy");
-    assert.equal(await upstream.isThere(5_000), true);
+    assert.equal(await upstream.isResponsive(5_000), true);
   });
   const seen = exchanges.map(({ request, message: { method = "" } }) => `${request.method} ${method}`.trim());
   assert.deepEqual([seen[0], seen[1], seen.at(-1)], ["POST server/discover", "POST initialize", "DELETE"]);
@@ -124,10 +124,10 @@ test("where no MCP server is reached, the error says at which address, why, and 
     "127.0.0.1:2/mcp: nothing listens at 127.0.0.1:2 (ECONNREFUSED); start the server there, or correct its address",
   );
   const silent = await serverFor(t, (_request, response) => void response.destroy());
-  assert.match(await wordsFor(silent), /mcp: 127\.0\.0\.1:\d+ closed the connection and answered nothing/);
+  assert.match(await wordsFor(silent), /mcp: 127\.0\.0\.1:\d+ closed the connection without an answer/);
   const otherJson: RequestListener = (_request, response) =>
     response.writeHead(200, { "content-type": "application/json" }).end('{"status":"ok"}');
-  assert.match(await wordsFor(await serverFor(t, otherJson)), /it answers with JSON that is no message: .*status/);
+  assert.match(await wordsFor(await serverFor(t, otherJson)), /it answers with JSON that is not a message: .*status/);
   const unknown = /the host nowhere\.invalid cannot be found \(E[A-Z_]+\); correct its name/;
   assert.match(await wordsFor("mcp+http://nowhere.invalid/mcp"), unknown);
 });

@@ -27,7 +27,7 @@ async function answer(room: MessageRoom, type = "application/json") {
     cancel: () => void (isCancelled = true),
   });
   const fetchIt = async () => new Response(body, { headers: { "content-type": type } });
-  const link = new HttpLink({ messageBytes: 10_000, inflow: new Inflow(1e6), room, send: senderBy(fetchIt) });
+  const link = new HttpLink({ messageBytes: 10_000, inflow: new Inflow(1e6), budget: room, send: senderBy(fetchIt) });
   const opened = await link.open(new URL("http://127.0.0.1/"), { method: "POST" });
   const read = (
     opened.isStream ? countEvents(opened) : opened.messages(() => {}).then(({ text }) => text.length)

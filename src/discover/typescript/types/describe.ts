@@ -1,16 +1,13 @@
 import type ts from "typescript";
 import { isObject, type Json, type JsonSchema, tryParseJson } from "../../../lib/json.ts";
-import { unknownTag, constrain } from "../../tags/tags.ts";
+import { explainUnknownTag, constrain } from "../../tags/tags.ts";
 import { tagText, withLinks, type Doc, type DocTag } from "../doc-comments.ts";
 import { evaluate } from "../evaluate.ts";
 import { fitsSchema } from "../schema-check.ts";
 import type { TypePlace, Walker } from "./walker.ts";
 import { aliasDescription } from "./written-types.ts";
 
-/**
- * A schema with what comments and defaults say about the argument or property that has it. `docs` are its own
- * comments, the strongest first; what the function's comment says about it is stronger than those.
- */
+/** Adds what comments and defaults say. `docs` are its own comments, strongest first; the function's is stronger. */
 export function describe(
   schema: JsonSchema,
   at: TypePlace,
@@ -18,23 +15,25 @@ export function describe(
   walker: Walker,
   declaration?: ts.Node,
 ): JsonSchema {
-  const spoken = walker.docAt(at.path);
-  const all = spoken ? [spoken, ...docs] : docs;
+  const functionDoc = walker.docAt(at.path);
+  const all = functionDoc ? [functionDoc, ...docs] : docs;
   const weakestFirst = all.toReversed().flatMap((doc) => doc.tags);
-  warnOfTags(weakestFirst, at, walker);
+  warnAboutTags(weakestFirst, at, walker);
   const constrained = constrain(schema, weakestFirst, (fault) => {
     if (fault.code === "pattern-unusable") walker.refuse(at, fault.code, fault.message, fault.tag.node);
     else if (declaration) walker.warn(at, fault.code, fault.message, fault.tag.node);
   });
 
-  const { value: defaultValue, prose } = defaultOf(constrained, at, all, walker);
-  const own = all.find((doc) => doc.description)?.description ?? aliasDescription(at.node, walker);
-  const deprecation = first(all, "deprecated");
-  const instead = deprecation ? `Deprecated: ${withLinks(deprecation)}` : undefined;
-  const description = withWords(withWords(withWords(own, schema["description"]), instead), prose);
-  const title = first(all, "title");
-  const examples = weakestFirst.filter((tag) => tag.name === "example" || tag.name === "examples").flatMap(example);
-  const header = headerOf(all, walker);
+  const { value: defaultValue, prose } = findDefault(constrained, at, all, walker);
+  const ownDescription = all.find((doc) => doc.description)?.description ?? aliasDescription(at.node, walker);
+  const deprecation = firstTag(all, "deprecated");
+  const deprecationNote = deprecation ? `Deprecated: ${withLinks(deprecation)}` : undefined;
+  const description = appendText(appendText(appendText(ownDescription, schema["description"]), deprecationNote), prose);
+  const title = firstTag(all, "title");
+  const examples = weakestFirst
+    .filter((tag) => tag.name === "example" || tag.name === "examples")
+    .flatMap(parseExample);
+  const header = readHeader(all, walker);
   return {
     ...constrained,
     ...(title ? { title } : {}),
@@ -46,31 +45,28 @@ export function describe(
   };
 }
 
-/** For arguments, where the author has a use for knowing; comments of results go to models as they are. */
-export function warnOfTags(tags: readonly DocTag[], at: TypePlace, walker: Walker): void {
+/** Only for arguments, where the warning helps the author; comments about results go to models unchanged. */
+export function warnAboutTags(tags: readonly DocTag[], at: TypePlace, walker: Walker): void {
   if (walker.direction === "output") return;
   for (const tag of tags) {
-    const fault = walker.isLibrary(tag.node.getSourceFile()) ? undefined : unknownTag(tag);
+    const fault = walker.isLibrary(tag.node.getSourceFile()) ? undefined : explainUnknownTag(tag);
     if (fault !== undefined) walker.warn(at, "unknown-tag", fault, tag.node);
   }
 }
 
-/** Keeps all of a schema's own description, which tells what its values mean. */
-function withWords(text: string | undefined, values: unknown): string | undefined {
+/** Appends a schema's own description, which explains its values. */
+function appendText(text: string | undefined, values: unknown): string | undefined {
   return typeof values === "string" ? [text, values].filter(Boolean).join("\n\n") : text;
 }
 
-/** An element of a list, or a value under any key, with what the alias says that names its type. */
+/** Adds the comment of its type alias to an element of a list, or to a value under any key. */
 export function describeEach(schema: JsonSchema, at: TypePlace, walker: Walker): JsonSchema {
-  const description = withWords(aliasDescription(at.node, walker), schema["description"]);
+  const description = appendText(aliasDescription(at.node, walker), schema["description"]);
   return description === undefined ? schema : { ...schema, description };
 }
 
-/**
- * The code counts for more than a comment about it. A comment's default only tells of the
- * argument; one that is no value of it, such as `process.cwd()`, is said in words.
- */
-function defaultOf(
+/** The default in the code. One in a comment is only published, as a value or in the description. */
+function findDefault(
   schema: JsonSchema,
   at: TypePlace,
   docs: readonly Doc[],
@@ -79,35 +75,35 @@ function defaultOf(
   const initializer = walker.bindingAt(at.path)?.initializer;
   const value = initializer && evaluate(initializer, walker.checker);
   if (value !== undefined) return { value };
-  const text = first(docs, "default") ?? first(docs, "defaultvalue") ?? "";
+  const text = firstTag(docs, "default") ?? firstTag(docs, "defaultvalue") ?? "";
   if (text === "" || text === "undefined") return {};
-  const spoken = spokenValue(text, schema);
-  if (spoken === undefined) return { prose: `Default: ${text}` };
-  walker.noteSpokenDefault(at.path);
-  return { value: spoken };
+  const documented = parseDefault(text, schema);
+  if (documented === undefined) return { prose: `Default: ${text}` };
+  walker.noteDocumentedDefault(at.path);
+  return { value: documented };
 }
 
 /** `@header Name`: clients repeat the argument in the HTTP header `Mcp-Param-Name`. */
-function headerOf(docs: readonly Doc[], walker: Walker): string | undefined {
+function readHeader(docs: readonly Doc[], walker: Walker): string | undefined {
   if (walker.direction === "output") return undefined;
   const tag = docs.flatMap((doc) => doc.tags).find(({ name }) => name === "header");
   if (tag) walker.noteHeader(tag.text, tag.node);
   return tag?.text;
 }
 
-/** JSON that the schema allows, in backticks or not, or one of the words that it allows. */
-function spokenValue(text: string, schema: JsonSchema): Json | undefined {
-  const bare = /^```\w*\n([^]*)\n```$/.exec(text)?.[1] ?? /^`([^`]*)`$/.exec(text)?.[1] ?? text;
-  const value = tryParseJson(bare);
+/** JSON that the schema allows, with or without backticks, or one of its enum values. */
+function parseDefault(text: string, schema: JsonSchema): Json | undefined {
+  const unquoted = /^```\w*\n([^]*)\n```$/.exec(text)?.[1] ?? /^`([^`]*)`$/.exec(text)?.[1] ?? text;
+  const value = tryParseJson(unquoted);
   if (value !== undefined && fitsSchema(schema, value)) return value;
-  return [schema["enum"]].flat().includes(bare) ? bare : undefined;
+  return [schema["enum"]].flat().includes(unquoted) ? unquoted : undefined;
 }
 
-function example(tag: DocTag): Json[] {
+function parseExample(tag: DocTag): Json[] {
   const value = tryParseJson(tag.text);
   return [value ?? tag.text].filter((it) => it !== "" || isObject(it));
 }
 
-function first(docs: readonly Doc[], name: string): string | undefined {
+function firstTag(docs: readonly Doc[], name: string): string | undefined {
   return docs.map((doc) => tagText(doc, name)).find((text) => text !== undefined);
 }

@@ -2,7 +2,7 @@ import type ts from "typescript";
 import type { JsonSchema } from "../../../lib/json.ts";
 import type { ParsedArgument } from "../../discovery.ts";
 import {
-  defaultsIn,
+  findDefaults,
   embedSchema,
   leavesOpen,
   mergeSchemas,
@@ -12,30 +12,32 @@ import {
   withoutDefaults,
 } from "../schema-merge.ts";
 import { schemaType, type InferredType, type SchemaSources } from "../schema-sources.ts";
-import { mayBeNothing } from "./kinds.ts";
+import { mayBeUndefined } from "./kinds.ts";
 import type { Fault, TypePlace, Walker } from "./walker.ts";
 
 /** The type that callers provide: a schema that parses a value may accept another type than it returns. */
-export function typeGiven(inferred: InferredType, type: ts.Type, place: TypePlace, walker: Walker): ts.Type {
+export function callerType(inferred: InferredType, type: ts.Type, place: TypePlace, walker: Walker): ts.Type {
   return (isParsed(inferred, place, walker) && schemaType(inferred.parts[0]!.source, "input", walker.checker)) || type;
 }
 
-/** True for an argument, or a part of one, that cannot be confused with other alternatives in its place. */
-function isParsed({ isWhole, parts: [first] }: InferredType, { beside }: TypePlace, { direction }: Walker): boolean {
-  return direction === "input" && isWhole && first!.io === "output" && first!.part.length === 0 && beside !== "others";
+/** True for an argument, or a part of one, that cannot be confused with alternatives in the same position. */
+function isParsed({ isWhole, parts: [first] }: InferredType, { siblings }: TypePlace, { direction }: Walker): boolean {
+  return (
+    direction === "input" && isWhole && first!.io === "output" && first!.part.length === 0 && siblings !== "others"
+  );
 }
 
 interface InferredOptions {
   readonly schemas?: SchemaSources | undefined;
   readonly onParsed?: (parsed: ParsedArgument) => void;
-  /** Discards the definitions that were made for the type. */
+  /** Discards the definitions created for the type. */
   readonly undo: () => void;
-  /** The faults of the type, which count only if the schema does not describe the value. */
+  /** Faults of the type, which count only if the schema does not describe the value. */
   readonly faults: readonly Fault[];
 }
 
-/** The schemas of a type, merged with the schema of the type itself; undefined if they cannot be read. */
-export function inferredSchema(
+/** Merges the schemas of a type with the schema of the type itself; undefined if they cannot be read. */
+export function mergeInferredSchema(
   inferred: InferredType,
   typed: JsonSchema,
   place: TypePlace,
@@ -47,20 +49,26 @@ export function inferredSchema(
   const { source: first, io } = parts[0]!;
   const parses = isParsed(inferred, place, walker);
   const isInput = parses || (direction === "input" && isWhole && io === "input");
-  const found = parts.flatMap(({ source, part }): JsonSchema[] => {
+  const partSchemas = parts.flatMap(({ source, part }): JsonSchema[] => {
     const described = schemas!.describe(source, isInput ? "input" : "output");
     if (described && "fault" in described) {
-      const lost = "what it says besides its type is not published";
-      walker.warn(place, "schema-unread", `the schema ${source.text} cannot be read, and ${lost}: ${described.fault}`);
+      const consequence = "only its type is published";
+      walker.warn(
+        place,
+        "schema-unread",
+        `the schema ${source.text} cannot be read, so ${consequence}: ${described.fault}`,
+      );
     }
     const own = described && "json" in described ? schemaPart(described.json, part) : undefined;
     return own ? [own] : [];
   });
-  const [own] = found;
+  const [own] = partSchemas;
   if (parses) {
-    const taken = schemaType(first, "input", checker);
-    const absent = found.some((each) => "default" in each) || (taken !== undefined && mayBeNothing(taken, checker));
-    const orNull = place.beside !== undefined || isNullable;
+    const inputType = schemaType(first, "input", checker);
+    const absent =
+      partSchemas.some((schema) => "default" in schema) ||
+      (inputType !== undefined && mayBeUndefined(inputType, checker));
+    const orNull = place.siblings !== undefined || isNullable;
     onParsed?.({ schema: first.value, at: place.reach, ...(absent && { absent }), ...(orNull && { orNull }) });
   }
   for (const fault of faults) {
@@ -71,12 +79,12 @@ export function inferredSchema(
 
   const isReferring = isWhole && JSON.stringify(typed).includes('"$ref"');
   if (isReferring) undo();
-  const all = found.map((each) => {
-    const published = direction === "output" ? openSchema(each) : isInput ? each : withoutDefaults(each);
+  const all = partSchemas.map((schema) => {
+    const published = direction === "output" ? openSchema(schema) : isInput ? schema : withoutDefaults(schema);
     return embedSchema(published, (suggested, schema) => recursion.define(suggested, schema));
   });
   // A schema fills in its own defaults, whether Berth or the function calls it.
-  if (isInput) for (const path of defaultsIn(all[0]!)) walker.noteSpokenDefault([...place.path, ...path]);
+  if (isInput) for (const path of findDefaults(all[0]!)) walker.noteDocumentedDefault([...place.path, ...path]);
   if (isNullable) return { anyOf: [all[0], { type: "null" }] };
   return isWhole ? mergeSchemas(all[0]!, isReferring ? undefined : typed) : all.reduce(refineSchema, typed);
 }

@@ -1,8 +1,8 @@
 import ts from "#typescript";
 
-/** Questions about types that TypeScript answers only in pieces, or keeps to itself. */
+/** Questions about types that TypeScript's API answers only in parts, or not at all. */
 
-/** A type that could not be found: misspelt, or imported from what the definition does not hold. */
+/** A type that could not be resolved: misspelled, or imported from a module that the definition does not have. */
 export function isUnresolved(type: ts.Type): boolean {
   const { intrinsicName } = type as { intrinsicName?: string };
   return Boolean(type.flags & ts.TypeFlags.Any) && (intrinsicName === "error" || intrinsicName === "unresolved");
@@ -20,12 +20,12 @@ export function isObjectLike({ flags }: ts.Type): boolean {
   return Boolean(flags & (ts.TypeFlags.Object | ts.TypeFlags.Intersection));
 }
 
-/** The symbol that an import or export leads to; any other symbol itself. */
+/** The symbol that an import or export refers to; any other symbol unchanged. */
 export function followAlias<S extends ts.Symbol | undefined>(symbol: S, checker: ts.TypeChecker): ts.Symbol | S {
   return symbol && symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol;
 }
 
-/** The value that a name means at a location. */
+/** The value that a name refers to at a location. */
 export function valueInScope(name: string, location: ts.Node, checker: ts.TypeChecker): ts.Symbol | undefined {
   const { resolveName } = checker as unknown as {
     resolveName: (name: string, at: ts.Node, meaning: ts.SymbolFlags, excludeGlobals: boolean) => ts.Symbol | undefined;
@@ -33,54 +33,55 @@ export function valueInScope(name: string, location: ts.Node, checker: ts.TypeCh
   return resolveName(name, location, ts.SymbolFlags.Value, true);
 }
 
-/** Stands for no value at all in JSON. */
-export function isNothing(type: ts.Type): boolean {
+/** True for types whose values are absent from JSON. */
+export function isUndefinedOrVoid(type: ts.Type): boolean {
   return Boolean(type.flags & (ts.TypeFlags.Undefined | ts.TypeFlags.Void));
 }
 
-/** The members of a type, and of what a caller decides on those of its constraint. */
-export function knownMembers(type: ts.Type, checker: ts.TypeChecker): readonly ts.Type[] {
-  return membersOf(type).flatMap((member) => {
-    return membersOf(isOpenEnded(member) ? (checker.getBaseConstraintOfType(member) ?? member) : member);
+/** The members of a type; those that depend on the caller are replaced by the members of their constraint. */
+export function resolvedMembers(type: ts.Type, checker: ts.TypeChecker): readonly ts.Type[] {
+  return unionMembers(type).flatMap((member) => {
+    return unionMembers(isGeneric(member) ? (checker.getBaseConstraintOfType(member) ?? member) : member);
   });
 }
 
-export function mayBeNothing(type: ts.Type, checker: ts.TypeChecker): boolean {
-  return knownMembers(type, checker).some(isNothing);
+export function mayBeUndefined(type: ts.Type, checker: ts.TypeChecker): boolean {
+  return resolvedMembers(type, checker).some(isUndefinedOrVoid);
 }
 
 export function isNull(type: ts.Type): boolean {
   return Boolean(type.flags & ts.TypeFlags.Null);
 }
 
-/** Still to be decided by a caller: a type parameter, or what is computed from one. */
-export function isOpenEnded(type: ts.Type): boolean {
+/** A type that depends on the caller: a type parameter, or a type computed from one. */
+export function isGeneric(type: ts.Type): boolean {
   const decided = ts.TypeFlags.TemplateLiteral | ts.TypeFlags.StringMapping;
   return Boolean(type.flags & ts.TypeFlags.Instantiable) && !(type.flags & decided);
 }
 
-export function membersOf(type: ts.Type): readonly ts.Type[] {
+export function unionMembers(type: ts.Type): readonly ts.Type[] {
   return type.isUnion() ? type.types : [type];
 }
 
-/** Equal for types that have the same schema, whether or not `undefined` is among them. */
-export function keyOf(type: ts.Type, without: (member: ts.Type) => boolean = () => false): string {
-  const members = membersOf(type).filter((member) => !isNothing(member) && !without(member));
+/** Equal for types that have the same schema, regardless of `undefined`. */
+export function schemaKey(type: ts.Type, without: (member: ts.Type) => boolean = () => false): string {
+  const members = unionMembers(type).filter((member) => !isUndefinedOrVoid(member) && !without(member));
   return members
     .map((member) => (member as unknown as { id: number }).id)
     .sort((a, b) => a - b)
     .join(",");
 }
 
-/** The name of a type that the language or the host declares, such as `Date`; undefined for the author's own. */
+/** The name of a type declared by the language or the host, such as `Date`; undefined for the author's own types. */
 export function libraryName(type: ts.Type, isLibrary: (file: ts.SourceFile) => boolean): string | undefined {
   const declarations = type.symbol?.declarations ?? [];
-  const known = declarations.length > 0 && declarations.every((declaration) => isLibrary(declaration.getSourceFile()));
-  return known && type.flags & ts.TypeFlags.Object ? type.symbol.name : undefined;
+  const isLibraryType =
+    declarations.length > 0 && declarations.every((declaration) => isLibrary(declaration.getSourceFile()));
+  return isLibraryType && type.flags & ts.TypeFlags.Object ? type.symbol.name : undefined;
 }
 
-/** The name that an author gave a type. */
-export function nameOf(type: ts.Type): string | undefined {
+/** The name that the author gave to a type. */
+export function typeName(type: ts.Type): string | undefined {
   const name = type.aliasSymbol?.name ?? type.symbol?.name ?? "";
   return name.startsWith("__") || name === "" ? undefined : name;
 }

@@ -4,17 +4,17 @@ import type { DefinitionProgram } from "../program.ts";
 import { isFunction, libraryName } from "./kinds.ts";
 import type { RevivedKind, TypePlace, Walker } from "./walker.ts";
 
-/** Types of the language and the host that have a meaning of their own: dates, bytes, boxed values, and what JSON lacks. */
+/** Library types that need special treatment: dates, bytes, boxed values, and types that JSON cannot represent. */
 export function walkLibraryType(type: ts.Type, place: TypePlace, walker: Walker): JsonSchema | undefined {
-  const name = knownName(type, walker);
+  const name = resolveLibraryName(type, walker);
   if (name === undefined) return undefined;
   const refuse = (reason: string): JsonSchema => walker.refuse(place, "unsupported-type", reason);
   const revived = revivedTypes.get(name);
   if (revived) {
-    const extra = walker.direction === "input" ? ownField(type, walker) : undefined;
+    const extra = walker.direction === "input" ? addedField(type, walker) : undefined;
     if (extra !== undefined) {
-      const what = `${walker.checker.typeToString(type)} is a ${name} with a property of its own, ${extra}`;
-      return refuse(`${what}, which JSON cannot carry; put both in an object`);
+      const subject = `${walker.checker.typeToString(type)} is a ${name} with a property of its own, ${extra}`;
+      return refuse(`${subject}, which JSON cannot represent; put both in an object`);
     }
     if (walker.direction === "input") walker.revivals.add(revived.kind, place.reach);
     return { type: "string", format: revived.format };
@@ -23,71 +23,72 @@ export function walkLibraryType(type: ts.Type, place: TypePlace, walker: Walker)
   if (boxed) return { type: boxed };
   if (byteTypes.has(name)) {
     if (walker.direction === "output") return { type: "string", contentEncoding: "base64" };
-    return refuse(`${name} holds bytes, which JSON cannot carry; use a base64 string`);
+    return refuse(`${name} contains bytes, which JSON cannot represent; use a base64 string`);
   }
   const reason = walker.direction === "output" && contextTypes.has(name) ? "return plain data" : unsupported.get(name);
   return reason === undefined ? undefined : refuse(`${name} cannot be represented in JSON; ${reason}`);
 }
 
-/** A property that an interface or class adds to the library type that it extends, and that each value must have. */
-export function ownField(type: ts.Type, library: Library): string | undefined {
+/** A required property that an interface or class adds to the library type that it extends. */
+export function addedField(type: ts.Type, library: Library): string | undefined {
   if (type.isIntersection()) return undefined;
-  const bases = basesOf(type, library.checker);
+  const bases = baseTypes(type, library.checker);
   const own = library.checker.getPropertiesOfType(type).find((property) => {
     const { flags, valueDeclaration } = property;
     if (flags & ts.SymbolFlags.Optional || !valueDeclaration) return false;
-    return !library.isLibrary(valueDeclaration.getSourceFile()) && !bases.some((base) => has(base, property, library));
+    return (
+      !library.isLibrary(valueDeclaration.getSourceFile()) && !bases.some((base) => declares(base, property, library))
+    );
   });
   return own?.name;
 }
 
-/** A library type has the property itself: with the same values, or as a method, of which only the result is narrower. */
-function has(base: ts.Type, property: ts.Symbol, { checker, isLibrary }: Library): boolean {
-  const known = base.getProperty(property.name);
-  if (!known?.declarations?.some((declaration) => isLibrary(declaration.getSourceFile()))) return false;
-  const type = checker.getTypeOfSymbol(known);
+/** True if a library type has the property itself: with the same values, or as a method. */
+function declares(base: ts.Type, property: ts.Symbol, { checker, isLibrary }: Library): boolean {
+  const inherited = base.getProperty(property.name);
+  if (!inherited?.declarations?.some((declaration) => isLibrary(declaration.getSourceFile()))) return false;
+  const type = checker.getTypeOfSymbol(inherited);
   return isFunction(type) || checker.isTypeAssignableTo(type, checker.getTypeOfSymbol(property));
 }
 
-/** Types that the host takes for bytes when they are the whole result. */
+/** Types that the host treats as bytes when they are the whole result. */
 export function isBytes(type: ts.Type, library: Library): boolean {
-  const name = knownName(type, library) ?? "";
+  const name = resolveLibraryName(type, library) ?? "";
   return byteTypes.has(name) || bodyTypes.has(name);
 }
 
-/** A type whose values a result cannot hold, so that the call fails. `Function` and `Symbol` may be members, left out. */
-export function isNeverWritten(type: ts.Type, isLibrary: Library["isLibrary"]): boolean {
+/** A type that fails as part of a result. Members of type `Function` and `Symbol` are left out instead. */
+export function cannotBeSerialized(type: ts.Type, isLibrary: Library["isLibrary"]): boolean {
   const name = libraryName(type, isLibrary) ?? "";
-  return unsupported.has(name) && !perhapsWritten.has(name);
+  return unsupported.has(name) && !possiblyPlain.has(name);
 }
 
-/** Plain objects and lists may be values of these types, too. */
-const perhapsWritten = new Set(
+/** Plain objects and lists can also have these types. */
+const possiblyPlain = new Set(
   (
     "Function Symbol ToolContext TransformContext PromiseLike Iterable ArrayLike ConcatArray Iterator IterableIterator IteratorObject " +
     "AsyncIterable AsyncIterator AsyncIterableIterator AsyncIteratorObject"
   ).split(" "),
 );
 
-/** A `Blob` or a `Response`: nothing beside it in a union can be promised by a schema either. */
+/** A `Blob` or a `Response`: a union with one cannot promise a schema for its other members either. */
 export function isBody(type: ts.Type, library: Library): boolean {
-  return bodyTypes.has(knownName(type, library) ?? "");
+  return bodyTypes.has(resolveLibraryName(type, library) ?? "");
 }
 
 type Library = Pick<DefinitionProgram, "checker" | "isLibrary">;
 
 /**
- * The name of the library type that a type is written to JSON as: the type itself, the one that has a brand
- * (`Date & { __brand: "utc" }`), or the one that a class or interface extends. A `toJSON` of the author's own decides
- * instead.
+ * The name of the library type that determines the JSON form of a type: the type itself, its branded type (`Date & {
+ * __brand: "utc" }`), or the base of a class or interface. A `toJSON` of the author takes precedence.
  */
-function knownName(type: ts.Type, library: Library, levels = 0): string | undefined {
+function resolveLibraryName(type: ts.Type, library: Library, levels = 0): string | undefined {
   const { checker, isLibrary } = library;
   const own = libraryName(type, isLibrary);
-  if (own !== undefined && (isKnown(own) || (levels === 0 && boxedTypes.has(own)))) return own;
+  if (own !== undefined && (isSpecial(own) || (levels === 0 && boxedTypes.has(own)))) return own;
   if (levels >= basesMax || hasOwnJson(type, isLibrary)) return undefined;
-  for (const base of type.isIntersection() ? type.types : basesOf(type, checker)) {
-    const name = knownName(base, library, levels + 1);
+  for (const base of type.isIntersection() ? type.types : baseTypes(type, checker)) {
+    const name = resolveLibraryName(base, library, levels + 1);
     if (name !== undefined) return name;
   }
   return undefined;
@@ -95,7 +96,7 @@ function knownName(type: ts.Type, library: Library, levels = 0): string | undefi
 
 const basesMax = 10;
 
-function isKnown(name: string): boolean {
+function isSpecial(name: string): boolean {
   return revivedTypes.has(name) || byteTypes.has(name) || unsupported.has(name);
 }
 
@@ -104,7 +105,7 @@ function hasOwnJson(type: ts.Type, isLibrary: Library["isLibrary"]): boolean {
   return declaration !== undefined && !isLibrary(declaration.getSourceFile());
 }
 
-function basesOf(type: ts.Type, checker: ts.TypeChecker): readonly ts.Type[] {
+function baseTypes(type: ts.Type, checker: ts.TypeChecker): readonly ts.Type[] {
   const declared = (type as Partial<ts.TypeReference>).target ?? type;
   return declared.isClassOrInterface() ? checker.getBaseTypes(declared) : [];
 }
@@ -114,8 +115,8 @@ export function isInterfaceOfArrays(type: ts.Type, isLibrary: (file: ts.SourceFi
   return interfacesOfArrays.has(libraryName(type, isLibrary) ?? "");
 }
 
-/** A type whose values the host writes as a list when they are the whole result. */
-export function isWrittenAsList(type: ts.Type, isLibrary: (file: ts.SourceFile) => boolean): boolean {
+/** A type whose values the host serializes as a list when they are the whole result. */
+export function isSerializedAsList(type: ts.Type, isLibrary: (file: ts.SourceFile) => boolean): boolean {
   return isInterfaceOfArrays(type, isLibrary) || iterators.has(libraryName(type, isLibrary) ?? "");
 }
 
@@ -138,13 +139,13 @@ const boxedTypes: ReadonlyMap<string, string> = new Map([
   ["Boolean", "boolean"],
 ]);
 
-/** Written as base64 wherever they stand in a result. */
+/** Serialized as base64 anywhere in a result. */
 const byteTypes = new Set(["Uint8Array", "Buffer", "ArrayBuffer"]);
 
-/** Read to their end when they are the whole result. */
+/** Read to the end when they are the whole result. */
 const bodyTypes = new Set(["Blob", "File", "Response"]);
 
-/** Types that the host hands to a function, which cannot return them. */
+/** Types that the host passes to a function, which cannot return them. */
 const contextTypes = new Set("ToolContext TransformContext AbortSignal AbortController".split(" "));
 
 /** Types without a JSON form, by what to use instead. */

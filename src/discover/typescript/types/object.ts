@@ -1,20 +1,20 @@
 import ts from "#typescript";
 import type { JsonSchema } from "../../../lib/json.ts";
 import type { ReachStep } from "../../discovery.ts";
-import { docOfSymbol, noDoc, type Doc } from "../doc-comments.ts";
+import { symbolDoc, noDoc, type Doc } from "../doc-comments.ts";
 import { describe, describeEach } from "./describe.ts";
-import { isOpenEnded, mayBeNothing, membersOf, isFunction, isNothing, libraryName } from "./kinds.ts";
-import { escape, patternOf } from "./template.ts";
-import { sayUnresolved, unresolvedBase, unresolvedName } from "./unresolved.ts";
-import { within, written, type TypePlace, type Walker } from "./walker.ts";
+import { isGeneric, mayBeUndefined, unionMembers, isFunction, isUndefinedOrVoid, libraryName } from "./kinds.ts";
+import { escape, toPattern } from "./template.ts";
+import { explainUnresolved, unresolvedBase, unresolvedName } from "./unresolved.ts";
+import { within, formatPath, type TypePlace, type Walker } from "./walker.ts";
 import { valueNode } from "./written-types.ts";
 
-/** An interface, an object literal, a class instance, a mapped type, or several of them intersected. */
+/** An interface, an object literal, a class instance, a mapped type, or an intersection of these. */
 export function walkObject(type: ts.Type, place: TypePlace, walker: Walker): JsonSchema {
-  const notData = walker.direction === "input" ? whyNoData(type, walker) : undefined;
-  if (notData) return walker.refuse(place, "unsupported-type", notData);
+  const reason = walker.direction === "input" ? explainNonData(type, walker) : undefined;
+  if (reason) return walker.refuse(place, "unsupported-type", reason);
   const base = walker.direction === "input" ? unresolvedBase(type.symbol, walker) : undefined;
-  if (base && walker.written) return walker.refuse(place, "unresolved-type", sayUnresolved(base), base.node);
+  if (base && walker.isExplicit) return walker.refuse(place, "unresolved-type", explainUnresolved(base), base.node);
   const properties: [string, JsonSchema][] = [];
   const required: string[] = [];
   for (const symbol of walker.checker.getPropertiesOfType(type)) {
@@ -46,34 +46,34 @@ function walkProperty(symbol: ts.Symbol, place: TypePlace, walker: Walker) {
   const step = symbol.name === "*" ? { match: "^\\*$" } : symbol.name;
   const at = within(place, step, typeNodeOf(declaration) ?? valueNode(place.node, checker));
   const hasDefault = Boolean(walker.bindingAt(at.path)?.initializer);
-  const isOptional = hasDefault || Boolean(symbol.flags & ts.SymbolFlags.Optional) || mayBeNothing(type, checker);
-  if (isLeftOut(type, isOptional, walker)) return undefined;
+  const isOptional = hasDefault || Boolean(symbol.flags & ts.SymbolFlags.Optional) || mayBeUndefined(type, checker);
+  if (isOmitted(type, isOptional, walker)) return undefined;
 
   const missing =
-    walker.written && at.node && !walker.isLibrary(at.node.getSourceFile()) && unresolvedName(at.node, walker);
+    walker.isExplicit && at.node && !walker.isLibrary(at.node.getSourceFile()) && unresolvedName(at.node, walker);
   const schema = missing
-    ? walker.refuse(at, "unresolved-type", sayUnresolved(missing), declaration)
-    : unlessLeftOut(isOptional, at, walker, () => walker.walk(type, at));
+    ? walker.refuse(at, "unresolved-type", explainUnresolved(missing), declaration)
+    : buildUnlessOmitted(isOptional, at, walker, () => walker.walk(type, at));
   if (!schema) return undefined;
   const described = describe(
     schema,
     at,
-    [docOfProperty(symbol, checker)],
+    [propertyDoc(symbol, checker)],
     walker,
     isMapped(symbol) ? undefined : declaration,
   );
   return { schema: described, isRequired: !isOptional };
 }
 
-/** A property's own comment, or that of the property which it takes the place of in an interface or class above. */
-function docOfProperty(symbol: ts.Symbol, checker: ts.TypeChecker, levels = 0): Doc {
-  const own = docOfSymbol(symbol);
+/** A property's own comment, or that of the property which it overrides in a base interface or class. */
+function propertyDoc(symbol: ts.Symbol, checker: ts.TypeChecker, levels = 0): Doc {
+  const own = symbolDoc(symbol);
   if (own !== noDoc || levels > basesMax) return own;
   for (const { parent } of symbol.declarations ?? []) {
     if (!ts.isInterfaceDeclaration(parent) && !ts.isClassLike(parent)) continue;
     for (const base of (parent.heritageClauses ?? []).flatMap(({ types }) => types)) {
       const inherited = checker.getTypeAtLocation(base).getProperty(symbol.name);
-      const doc = inherited && inherited !== symbol ? docOfProperty(inherited, checker, levels + 1) : noDoc;
+      const doc = inherited && inherited !== symbol ? propertyDoc(inherited, checker, levels + 1) : noDoc;
       if (doc !== noDoc) return doc;
     }
   }
@@ -82,7 +82,7 @@ function docOfProperty(symbol: ts.Symbol, checker: ts.TypeChecker, levels = 0): 
 
 const basesMax = 10;
 
-/** Private members, members under a symbol, methods of results, and accessors, which `JSON.stringify` does not see. */
+/** Private members, members with symbol keys, and class accessors of results: `JSON.stringify` does not see them. */
 function isInvisible(symbol: ts.Symbol, declaration: ts.Declaration | undefined, walker: Walker): boolean {
   const name = symbol.escapedName as string;
   if (name.startsWith("__@") || name.startsWith("__#")) return true;
@@ -92,7 +92,7 @@ function isInvisible(symbol: ts.Symbol, declaration: ts.Declaration | undefined,
   return walker.direction === "output" && ts.isAccessor(declaration) && ts.isClassLike(declaration.parent);
 }
 
-/** `additionalProperties` for keys of any text, `patternProperties` for numbers and template literals. */
+/** `additionalProperties` for arbitrary string keys, `patternProperties` for numbers and template literals. */
 function walkIndexes(
   type: ts.Type,
   { names, isClosed }: { readonly names: readonly string[]; readonly isClosed: boolean },
@@ -102,23 +102,23 @@ function walkIndexes(
   let additional: JsonSchema | undefined;
   const patterns: [string, JsonSchema][] = [];
   const indexes = walker.checker.getIndexInfosOfType(type).flatMap((index) => {
-    const keys = membersOf(index.keyType).filter((key) => !(key.flags & ts.TypeFlags.ESSymbolLike));
+    const keys = unionMembers(index.keyType).filter((key) => !(key.flags & ts.TypeFlags.ESSymbolLike));
     return index.type.flags & ts.TypeFlags.Never
       ? []
-      : keys.map((key) => ({ index, pattern: key.flags & ts.TypeFlags.String ? undefined : `^${patternOf(key)}$` }));
+      : keys.map((key) => ({ index, pattern: key.flags & ts.TypeFlags.String ? undefined : `^${toPattern(key)}$` }));
   });
-  const narrow = indexes.flatMap(({ pattern }) => pattern ?? []);
+  const narrowPatterns = indexes.flatMap(({ pattern }) => pattern ?? []);
   for (const { index, pattern } of indexes) {
     const isOnly = pattern !== undefined && indexes.length === 1 && isClosed;
-    const unless = [...names.map((name) => `^${escape(name)}$`), ...(pattern === undefined ? narrow : [])];
-    const step = keysBut(unless, isOnly ? undefined : pattern);
+    const unless = [...names.map((name) => `^${escape(name)}$`), ...(pattern === undefined ? narrowPatterns : [])];
+    const step = stepExcept(unless, isOnly ? undefined : pattern);
     const at = within(place, step, valueNode(place.node, walker.checker) ?? index.declaration?.type);
     const schema = describeEach(walker.walk(index.type, at), at, walker);
     if (pattern === undefined) additional = schema;
     else patterns.push([pattern, schema]);
   }
   if (!additional) return patterns.length > 0 ? { patternProperties: Object.fromEntries(patterns) } : {};
-  // Under a text index the narrower ones are of use only where they say more.
+  // Next to a string index, narrower ones only matter if their schemas differ.
   const text = JSON.stringify(additional);
   const own = walker.direction === "input" ? patterns.filter(([, schema]) => JSON.stringify(schema) !== text) : [];
   return {
@@ -127,29 +127,29 @@ function walkIndexes(
   };
 }
 
-/** The values under the keys that are no property of their own. */
-function keysBut(unless: readonly string[], match?: string): ReachStep {
+/** The step to values whose keys are not excluded. */
+function stepExcept(unless: readonly string[], match?: string): ReachStep {
   if (unless.length === 0 && match === undefined) return "*";
   return { ...(match !== undefined && { match }), ...(unless.length > 0 && { unless: unless.join("|") }) };
 }
 
-/** `{ [P in K]: V }`, where a caller decides on the keys: each of them has a `V`. */
+/** `{ [P in K]: V }` if the caller chooses the keys: each of them has a `V`. */
 function walkOpenKeys(type: ts.Type, names: readonly string[], place: TypePlace, walker: Walker): JsonSchema {
   const { declaration } = type as { declaration?: ts.MappedTypeNode };
   if (walker.direction === "output" || !hasOpenKeys(type)) return {};
   const node = valueNode(place.node, walker.checker) ?? declaration?.type;
   if (!node) return {};
-  const step = keysBut(names.map((name) => `^${escape(name)}$`));
+  const step = stepExcept(names.map((name) => `^${escape(name)}$`));
   return { additionalProperties: walker.walk(walker.checker.getTypeFromTypeNode(node), within(place, step, node)) };
 }
 
 /** A mapped type whose keys depend on a type parameter. */
 function hasOpenKeys(type: ts.Type): boolean {
   const { constraintType } = type as { constraintType?: ts.Type };
-  return constraintType !== undefined && membersOf(constraintType).some(isOpenEnded);
+  return constraintType !== undefined && unionMembers(constraintType).some(isGeneric);
 }
 
-/** An object that has more properties than the checker sees, or that a caller decides on, or is made of one. */
+/** An object with properties that the checker does not see or that the caller chooses, or a type derived from one. */
 function hasUnseenKeys(type: ts.Type, walker: Walker): boolean {
   if (type.isIntersection()) return type.types.some((member) => hasUnseenKeys(member, walker));
   if (hasOpenKeys(type) || unresolvedBase(type.symbol, walker)) return true;
@@ -157,7 +157,7 @@ function hasUnseenKeys(type: ts.Type, walker: Walker): boolean {
   if (!modifiersType || !declaration) return false;
   const { parent } = declaration;
   const isPick = ts.isTypeAliasDeclaration(parent) && parent.name.text === "Pick";
-  // `Pick` names its keys; `Omit`, which is made of it, does not.
+  // `Pick` lists its keys; `Omit`, which is defined by it, does not.
   return (!isPick || type.aliasSymbol?.name === "Omit") && hasUnseenKeys(modifiersType, walker);
 }
 
@@ -171,17 +171,14 @@ function typeNodeOf(declaration: ts.Declaration | undefined): ts.TypeNode | unde
   return isTyped ? declaration.type : undefined;
 }
 
-/** A property made by a mapped type still points to the property that it was made from. */
+/** A property of a mapped type still refers to the property from which it was mapped. */
 function isMapped(symbol: ts.Symbol): boolean {
   return Boolean(symbol.flags & ts.SymbolFlags.Transient) && "mappedType" in (symbol as { links?: object }).links!;
 }
 
-/**
- * True if an argument or property is not described at all: nothing that JSON can carry may stand there, and the
- * author's code can do without it. In a result, `JSON.stringify` leaves functions out anyway.
- */
-export function isLeftOut(type: ts.Type, isOptional: boolean, walker: Walker): boolean {
-  const values = membersOf(type).filter((member) => !isNothing(member));
+/** True if JSON cannot represent an argument or property, and the author's code does not need it. */
+export function isOmitted(type: ts.Type, isOptional: boolean, walker: Walker): boolean {
+  const values = unionMembers(type).filter((member) => !isUndefinedOrVoid(member));
   if (values.length === 0) return true;
   if (values.every((value) => value.flags & ts.TypeFlags.Never)) return isOptional;
 
@@ -191,11 +188,8 @@ export function isLeftOut(type: ts.Type, isOptional: boolean, walker: Walker): b
   return isDropped && (isOptional || (walker.direction === "output" && !isSignal));
 }
 
-/**
- * The schema that `build` makes of an argument or property; undefined when JSON cannot carry it and the author's code
- * can do without it, which is then said.
- */
-export function unlessLeftOut(
+/** Returns the schema from `build`; undefined, with a report, if JSON cannot represent an optional value. */
+export function buildUnlessOmitted(
   isOptional: boolean,
   at: TypePlace,
   walker: Walker,
@@ -204,27 +198,24 @@ export function unlessLeftOut(
   if (!isOptional || walker.direction === "output") return build();
   const attempt = walker.attempt(build);
   if ("value" in attempt) return attempt.value;
-  walker.leaveOut(written(at.path), attempt.fault);
+  walker.leaveOut(formatPath(at.path), attempt.fault);
   return undefined;
 }
 
-/**
- * Why an object that comes from JSON is no instance of a class of the author's: it has no methods and no private fields.
- * A class that is nothing but its fields is as good as an interface.
- */
-export function whyNoData(type: ts.Type, { checker, isLibrary }: Walker): string | undefined {
+/** Why JSON cannot represent an instance of an author's class: it has methods or private fields. */
+export function explainNonData(type: ts.Type, { checker, isLibrary }: Walker): string | undefined {
   const symbols = checker.getPropertiesOfType(type);
-  const membersOfClasses = symbols.flatMap((symbol) => {
+  const classMembers = symbols.flatMap((symbol) => {
     const declaration = symbol.valueDeclaration;
     const owner = declaration && ts.isParameter(declaration) ? declaration.parent.parent : declaration?.parent;
     if (!declaration || !owner || !ts.isClassLike(owner) || isLibrary(owner.getSourceFile())) return [];
     return [{ symbol, declaration, owner }];
   });
-  const methods = membersOfClasses.filter(({ symbol }) => isMethod(symbol));
-  const hidden = membersOfClasses.filter(({ declaration }) => isHidden(declaration));
+  const methods = classMembers.filter(({ symbol }) => isMethod(symbol));
+  const hidden = classMembers.filter(({ declaration }) => isHidden(declaration));
   const [first] = [...hidden, ...methods];
   if (!first) return undefined;
-  const what = [hidden.length > 0 ? "private fields" : "", methods.length > 0 ? "methods" : ""].filter(Boolean);
+  const features = [hidden.length > 0 ? "private fields" : "", methods.length > 0 ? "methods" : ""].filter(Boolean);
   const isData = (symbol: ts.Symbol) =>
     !isMethod(symbol) &&
     !(symbol.valueDeclaration && isHidden(symbol.valueDeclaration)) &&
@@ -234,9 +225,9 @@ export function whyNoData(type: ts.Type, { checker, isLibrary }: Walker): string
     return `${symbol.name}${optional}: ${checker.typeToString(checker.getTypeOfSymbol(symbol))}`;
   });
   const shown = [...fields.slice(0, fieldsMax), ...(fields.length > fieldsMax ? ["…"] : [])];
-  const instead = shown.length > 0 ? `: { ${shown.join("; ")} }` : "";
+  const suggestion = shown.length > 0 ? `: { ${shown.join("; ")} }` : "";
   const name = first.owner.name?.text ?? "this";
-  return `${name} is a class with ${what.join(" and ")}, which JSON cannot carry; use an interface of its fields${instead}`;
+  return `${name} is a class with ${features.join(" and ")}, which JSON cannot represent; use an interface of its fields${suggestion}`;
 }
 
 const fieldsMax = 5;
@@ -253,38 +244,38 @@ function isHidden(declaration: ts.Declaration): boolean {
   );
 }
 
-/** `object`, which takes lists, and `{}` and `Object`, which take anything but null; undefined for other types. */
+/** `object`, which accepts lists, and `{}` and `Object`, which accept anything but null; undefined for other types. */
 export function walkAnyObject(type: ts.Type, place: TypePlace, walker: Walker): JsonSchema | undefined {
   if (isEmptyExpression(type, walker.checker)) return { type: "object" };
   const isObject = Boolean(type.flags & ts.TypeFlags.NonPrimitive);
-  if (!isObject && !takesAllButNull(type, walker)) return undefined;
-  // A Date is such an object, too, and becomes a text: a result promises nothing.
+  if (!isObject && !acceptsAllButNull(type, walker)) return undefined;
+  // A Date is such an object as well but is serialized as a string, so a result promises nothing.
   if (walker.direction === "output") return {};
   if (isArgument(place)) {
-    const takes = isObject ? "lists, too" : "anything but null";
-    const remedy = "write Record<string, unknown> for that, or unknown[] or unknown if you mean it";
-    const what = `the type ${walker.checker.typeToString(type)} takes ${takes}, but callers may only give an object`;
-    walker.warn(place, "object-accepted", `${what}: ${remedy}`, place.node);
+    const accepted = isObject ? "lists as well" : "anything but null";
+    const hint = "write Record<string, unknown> for an object, or unknown[] or unknown if that is intended";
+    const explanation = `the type ${walker.checker.typeToString(type)} accepts ${accepted}, but callers may only pass an object`;
+    walker.warn(place, "object-accepted", `${explanation}: ${hint}`, place.node);
     return { type: "object" };
   }
   return { type: [...(isObject ? [] : ["string", "number", "boolean"]), "object", "array"], items: {} };
 }
 
-/** The whole of an argument, and neither a part of it nor a member of a union. */
+/** A whole argument, neither a part of it nor a member of a union. */
 function isArgument({ path, level }: TypePlace): boolean {
   return path.length === 1 && level === 1;
 }
 
-function takesAllButNull(type: ts.Type, { checker, isLibrary }: Walker): boolean {
+function acceptsAllButNull(type: ts.Type, { checker, isLibrary }: Walker): boolean {
   return libraryName(type, isLibrary) === "Object" || isEmptyLiteral(type, checker);
 }
 
-/** `{}` as an expression, such as a default: an object, whatever is put into it later. */
+/** `{}` as an expression, such as a default: an object, whatever is added to it later. */
 function isEmptyExpression(type: ts.Type, checker: ts.TypeChecker): boolean {
   return isEmptyLiteral(type, checker) && Boolean(type.symbol && type.symbol.flags & ts.SymbolFlags.ObjectLiteral);
 }
 
-/** `{}` without a name. */
+/** An unnamed `{}`. */
 function isEmptyLiteral(type: ts.Type, checker: ts.TypeChecker): boolean {
   const isNamed = type.symbol && !type.symbol.name.startsWith("__");
   return (

@@ -3,23 +3,23 @@ import type { JsonSchema } from "../../../lib/json.ts";
 
 /** A template-literal type, or one of the four string mappings over `string`, as a string with a pattern. */
 export function walkTemplate(type: ts.Type): JsonSchema {
-  return { type: "string", pattern: `^${patternOf(type)}$` };
+  return { type: "string", pattern: `^${toPattern(type)}$` };
 }
 
-/** Several of them, each of which a text has to match. */
-export function walkTemplates([first, ...others]: readonly ts.Type[]): JsonSchema {
-  return { ...walkTemplate(first!), allOf: others.map((type) => ({ pattern: `^${patternOf(type)}$` })) };
+/** An intersection of templates, each of which a string must match. */
+export function walkTemplates([first, ...rest]: readonly ts.Type[]): JsonSchema {
+  return { ...walkTemplate(first!), allOf: rest.map((type) => ({ pattern: `^${toPattern(type)}$` })) };
 }
 
 const numberPattern = "[+-]?(?:\\d+\\.?\\d*|\\.\\d+)(?:[eE][+-]?\\d+)?";
 const anyText = "[\\s\\S]*";
 
-export function patternOf(type: ts.Type): string {
-  if (type.isUnion()) return `(?:${type.types.map(patternOf).join("|")})`;
+export function toPattern(type: ts.Type): string {
+  if (type.isUnion()) return `(?:${type.types.map(toPattern).join("|")})`;
   if (type.isStringLiteral() || type.isNumberLiteral()) return escape(String(type.value));
   if (type.flags & ts.TypeFlags.TemplateLiteral) {
     const { texts, types } = type as ts.TemplateLiteralType;
-    return texts.map((text, index) => escape(text) + (types[index] ? patternOf(types[index]) : "")).join("");
+    return texts.map((text, index) => escape(text) + (types[index] ? toPattern(types[index]) : "")).join("");
   }
   if (type.flags & ts.TypeFlags.StringMapping) return mappingPattern(type as ts.StringMappingType);
   if (type.flags & ts.TypeFlags.NumberLike) return numberPattern;
@@ -30,7 +30,7 @@ export function patternOf(type: ts.Type): string {
   return anyText;
 }
 
-/** Only over `string` does the pattern say what the mapping says; over a template it stays what the template is. */
+/** The pattern expresses the mapping only over `string`; over anything else, it accepts any text. */
 function mappingPattern(type: ts.StringMappingType): string {
   if (!(type.type.flags & ts.TypeFlags.String)) return anyText;
   switch (type.symbol.name) {
@@ -45,7 +45,7 @@ function mappingPattern(type: ts.StringMappingType): string {
   }
 }
 
-/** Characters with a meaning, as `u`-mode JavaScript and RE2 both read them. */
+/** Escapes special characters in a form that both `u`-mode JavaScript and RE2 accept. */
 export function escape(text: string): string {
   return text.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&");
 }

@@ -1,11 +1,11 @@
 import ts from "#typescript";
 import { isObject, type JsonSchema } from "../../../lib/json.ts";
-import { docOfSymbol } from "../doc-comments.ts";
-import { isFunction, isNothing, isNull } from "./kinds.ts";
+import { symbolDoc } from "../doc-comments.ts";
+import { isFunction, isUndefinedOrVoid, isNull } from "./kinds.ts";
 import {
-  namesIn,
+  toPath,
   pathKey,
-  written,
+  formatPath,
   type Attempt,
   type Fault,
   type TypePlace,
@@ -15,84 +15,85 @@ import {
 import { writtenMembers, type WrittenMember } from "./written-types.ts";
 
 /**
- * A union: literals become one `enum`, plain types one list of types, and what is left an `anyOf`.
- * `undefined` is no value in JSON; whether it makes a property optional is for the property to say.
+ * A union: literals become one `enum`, plain types one list of types, and the rest an `anyOf`. `undefined` has no value
+ * in JSON; the property decides whether it makes it optional.
  */
 export function walkUnion(type: ts.UnionType, place: TypePlace, walker: Walker): JsonSchema {
   walker.budget.checkUnion(type.types.length);
-  const members = sorted(usable(type, walker.checker), place, walker);
+  const members = sortMembers(usableMembers(type, walker.checker), place, walker);
   const literals: unknown[] = [];
   const alternatives: Alternative[] = [];
   const failed: { member: ts.Type; fault: Fault }[] = [];
   const booleans = members.filter(({ type }) => type.flags & ts.TypeFlags.BooleanLiteral).length;
-  const enums = enumsOf(members.map((member) => member.type));
+  const enums = collectEnums(members.map((member) => member.type));
   const flags = enums.filter(isFlags);
   const values = members.filter((member) => !isNull(member.type)).length;
-  const beside = values > 1 || place.beside === "others" ? "others" : "null";
-  for (const each of flags) {
-    alternatives.push({ member: each.type, schema: flagsSchema(each), revivals: [] });
+  const siblings = values > 1 || place.siblings === "others" ? "others" : "null";
+  for (const flagEnum of flags) {
+    alternatives.push({ member: flagEnum.type, schema: flagsSchema(flagEnum), revivals: [] });
   }
   for (const { type: member, node } of members) {
-    if (flags.some((each) => each.members.has(member))) continue;
+    if (flags.some((flagEnum) => flagEnum.members.has(member))) continue;
     const value = literalValue(member, walker.checker);
     if (value === undefined) {
       const before = walker.revivals.all;
-      const attempt = tryMember(member, { ...place, level: place.level + 1, node, beside }, walker);
+      const attempt = tryMember(member, { ...place, level: place.level + 1, node, siblings }, walker);
       const revivals = walker.revivals.all.filter((revival) => !before.includes(revival));
       if ("value" in attempt) alternatives.push({ member, schema: attempt.value, revivals });
       else failed.push({ member, fault: attempt.fault });
     } else if (typeof value !== "boolean" || booleans === 1) literals.push(value);
     else if (value) alternatives.push({ member, schema: { type: "boolean" }, revivals: [] });
   }
-  const told = walker.direction === "input" ? withoutDoubt(alternatives, literals, place, walker) : alternatives;
-  // Without any other alternative there is nothing left to give.
-  const isEmpty = literals.length === 0 && told.every(({ schema }) => schema["type"] === "null");
+  const distinct = walker.direction === "input" ? dropAmbiguous(alternatives, literals, place, walker) : alternatives;
+  // Without another alternative, no value would be left.
+  const isEmpty = literals.length === 0 && distinct.every(({ schema }) => schema["type"] === "null");
   for (const { member, fault } of failed) {
     if (isEmpty) walker.report(fault);
     else leaveOut(member, fault, place, walker);
   }
-  const words = enums.flatMap((each) => membersText(each)).join("\n");
-  const schemas = told.map(({ schema }) => schema);
-  return words === ""
+  const description = enums.flatMap((one) => describeMembers(one)).join("\n");
+  const schemas = distinct.map(({ schema }) => schema);
+  return description === ""
     ? combine(literals, schemas, numberNames(enums))
-    : { ...combine(literals, schemas), description: words };
+    : { ...combine(literals, schemas), description: description };
 }
 
-/** The alternatives whose texts can be told from each other; reports that others are left out. */
-function withoutDoubt(
+/** Returns the alternatives whose strings can be distinguished, and reports the others as left out. */
+function dropAmbiguous(
   alternatives: readonly Alternative[],
   literals: readonly unknown[],
   place: TypePlace,
   walker: Walker,
 ): Alternative[] {
   const depth = place.path.length;
-  // Next to a plain string, any text is a string, for the author's code as well.
-  const isText = alternatives.some(({ schema }) => isAnyText(schema));
+  // Next to a plain string, any string is just a string, also for the author's code.
+  const isText = alternatives.some(({ schema }) => acceptsAnyText(schema));
   const isWhole = ({ path }: Revival) => path.length === depth;
   if (isText) walker.revivals.forget(alternatives.flatMap(({ revivals }) => revivals.filter(isWhole)));
-  const known = alternatives
+  const candidates = alternatives
     .filter(({ schema }) => !isText || schema["format"] !== "uri")
     .map(({ member, schema, revivals }) => {
       return { member, schema, revivals: isText ? revivals.filter((it) => !isWhole(it)) : revivals };
     });
-  const unclear = notToldApart(known, literals, depth);
-  for (const each of unclear) each.revivals = toldApart(each, known, literals, depth, walker);
-  const doubtful = notToldApart(known, literals, depth);
-  // If several are in doubt only because of each other, the first can stay.
-  const [, ...others] = doubtful;
-  const withFirst = known.filter((each) => !others.includes(each));
-  const dropped = notToldApart(withFirst, literals, depth).length === 0 ? others : doubtful;
+  const ambiguous = findAmbiguous(candidates, literals, depth);
+  for (const candidate of ambiguous)
+    candidate.revivals = restrictRevivals(candidate, candidates, literals, depth, walker);
+  const stillAmbiguous = findAmbiguous(candidates, literals, depth);
+  // If several are ambiguous only because of each other, the first can stay.
+  const [, ...others] = stillAmbiguous;
+  const withFirst = candidates.filter((candidate) => !others.includes(candidate));
+  const dropped = findAmbiguous(withFirst, literals, depth).length === 0 ? others : stillAmbiguous;
   for (const { member, revivals } of dropped) {
     walker.revivals.forget(revivals);
-    const message = "its text cannot be told from that of another alternative in the same place";
-    const path = namesIn(revivals[0]!.path);
+    const message = "its string cannot be distinguished from that of another alternative in the same position";
+    const path = toPath(revivals[0]!.path);
     leaveOut(member, { severity: "error", code: "unsupported-type", message, path }, place, walker);
   }
-  return known.filter((alternative) => !dropped.includes(alternative));
+  return candidates.filter((alternative) => !dropped.includes(alternative));
 }
 
-/** The revivals of an alternative, on the condition that tells it from the others. */
-function toldApart(
+/** Restricts the revivals of an alternative by the condition that distinguishes it from the others. */
+function restrictRevivals(
   { schema, revivals }: Alternative,
   alternatives: readonly Alternative[],
   literals: readonly unknown[],
@@ -106,16 +107,16 @@ function toldApart(
   const others = alternatives.filter((each) => each.schema !== schema && each.schema["type"] === "object");
   const property = Object.keys(schema["properties"] ?? {}).find((name) => {
     const own = valuesAt(schema, name);
-    const isAnothers = (other: Alternative): boolean =>
+    const differs = (other: Alternative): boolean =>
       valuesAt(other.schema, name)?.every((value) => !own!.includes(value)) ?? false;
-    return own && others.length > 0 && others.every(isAnothers);
+    return own && others.length > 0 && others.every(differs);
   });
   return property === undefined
     ? revivals
     : all.restrict(revivals, depth, { property, is: valuesAt(schema, property)! });
 }
 
-/** The values that a required property may have, where they are known. */
+/** The values that a required property may have, if they are known. */
 function valuesAt({ properties, required }: JsonSchema, name: string): readonly unknown[] | undefined {
   const part = isObject(properties) && Object.hasOwn(properties, name) ? properties[name] : undefined;
   if (!isObject(part) || !Array.isArray(required) || !required.includes(name)) return undefined;
@@ -123,7 +124,7 @@ function valuesAt({ properties, required }: JsonSchema, name: string): readonly 
 }
 
 function leaveOut(member: ts.Type, fault: Fault, place: TypePlace, walker: Walker): void {
-  walker.leaveOut(`${walker.checker.typeToString(member)} for ${written(place.path)}`, fault);
+  walker.leaveOut(`${walker.checker.typeToString(member)} for ${formatPath(place.path)}`, fault);
 }
 
 function tryMember(member: ts.Type, at: TypePlace, walker: Walker): Attempt<JsonSchema> {
@@ -132,7 +133,7 @@ function tryMember(member: ts.Type, at: TypePlace, walker: Walker): Attempt<Json
     : { value: walker.walk(member, at) };
 }
 
-/** The JSON value that a literal or enum member stands for. */
+/** The JSON value of a literal or enum member. */
 export function literalValue(type: ts.Type, checker: ts.TypeChecker): string | number | boolean | undefined {
   if (type.isStringLiteral() || type.isNumberLiteral()) return type.value;
   if (type.flags & ts.TypeFlags.BooleanLiteral) return checker.typeToString(type) === "true";
@@ -151,10 +152,10 @@ export function combine(
 ): JsonSchema {
   const alternatives: JsonSchema[] = [];
   const values = [...new Set(literals)];
-  const others = schemas.filter((schema) => schema["type"] !== "null");
-  const isNullable = others.length < schemas.length;
+  const nonNull = schemas.filter((schema) => schema["type"] !== "null");
+  const isNullable = nonNull.length < schemas.length;
 
-  if (values.length > 0 && others.length === 0) {
+  if (values.length > 0 && nonNull.length === 0) {
     const all = isNullable ? [...values, null] : values;
     const types = [...new Set(all.map((value) => (value === null ? "null" : typeof value)))];
     const type = types.length === 1 ? types[0] : types;
@@ -164,14 +165,14 @@ export function combine(
     return { anyOf: all.map(titled) };
   }
   if (values.length > 0) alternatives.push(combine(values, [], names));
-  alternatives.push(...new Map(others.map((schema) => [JSON.stringify(schema), schema])).values());
+  alternatives.push(...new Map(nonNull.map((schema) => [JSON.stringify(schema), schema])).values());
   if (isNullable) alternatives.push({ type: "null" });
-  return values.length === 0 && canMerge(alternatives) ? merge(alternatives) : flattened(alternatives);
+  return values.length === 0 && canMerge(alternatives) ? merge(alternatives) : flatten(alternatives);
 }
 
 const plainTypes = new Set<unknown>(["string", "number", "boolean", "null"]);
 
-/** Keywords speak about one type each, so that schemas of different plain types can lie on top of each other. */
+/** Each keyword applies to one type, so schemas of different plain types can be merged. */
 function canMerge(alternatives: readonly JsonSchema[]): boolean {
   const types = alternatives.map((schema) => schema["type"]);
   const isPlain = alternatives.every((schema) => !("const" in schema || "enum" in schema || "description" in schema));
@@ -183,26 +184,23 @@ function merge(alternatives: readonly JsonSchema[]): JsonSchema {
   return { ...Object.assign({}, ...alternatives), type: types.length === 1 ? types[0] : types };
 }
 
-/** Plain types side by side are one alternative; the rest stand each for itself. */
-function flattened(alternatives: readonly JsonSchema[]): JsonSchema {
-  const bare = alternatives.filter((schema) => Object.keys(schema).length === 1 && plainTypes.has(schema["type"]));
-  const first = bare[0];
+/** Merges plain types into one alternative; the others remain separate. */
+function flatten(alternatives: readonly JsonSchema[]): JsonSchema {
+  const plain = alternatives.filter((schema) => Object.keys(schema).length === 1 && plainTypes.has(schema["type"]));
+  const first = plain[0];
   const list = first
-    ? alternatives.flatMap((schema) => (schema === first ? [merge(bare)] : bare.includes(schema) ? [] : [schema]))
+    ? alternatives.flatMap((schema) => (schema === first ? [merge(plain)] : plain.includes(schema) ? [] : [schema]))
     : [...alternatives];
   return list.length === 1 ? list[0]! : { anyOf: list };
 }
 
-/**
- * A function or a symbol never comes from JSON, and no object has a property of the type never: that these are not among
- * the alternatives need not be said.
- */
-function usable(type: ts.UnionType, checker: ts.TypeChecker): readonly ts.Type[] {
-  const members = type.types.filter((member) => !isNothing(member));
-  const cannotBe = (member: ts.Type) =>
+/** Alternatives that never come from JSON, such as functions and symbols, are left out without a report. */
+function usableMembers(type: ts.UnionType, checker: ts.TypeChecker): readonly ts.Type[] {
+  const members = type.types.filter((member) => !isUndefinedOrVoid(member));
+  const isImpossible = (member: ts.Type) =>
     Boolean(member.flags & ts.TypeFlags.ESSymbolLike) || isFunction(member) || hasNeverProperty(member, checker);
-  const rest = members.filter((member) => !cannotBe(member));
-  return rest.some((member) => !isNull(member)) ? rest : members;
+  const possible = members.filter((member) => !isImpossible(member));
+  return possible.some((member) => !isNull(member)) ? possible : members;
 }
 
 function hasNeverProperty(type: ts.Type, checker: ts.TypeChecker): boolean {
@@ -213,8 +211,8 @@ function hasNeverProperty(type: ts.Type, checker: ts.TypeChecker): boolean {
   });
 }
 
-/** In the order of the source: as written in the union, or as declared in the enum. */
-function sorted(members: readonly ts.Type[], place: TypePlace, walker: Walker): WrittenMember[] {
+/** In source order: as written in the union, or as declared in the enum. */
+function sortMembers(members: readonly ts.Type[], place: TypePlace, walker: Walker): WrittenMember[] {
   const hints = place.node ? writtenMembers(place.node, walker.checker) : [];
   const ranked = members.map((type, index) => {
     const at = hints.findIndex((hint) => hint.type === type);
@@ -232,11 +230,11 @@ function enumPosition(type: ts.Type): ts.Node | undefined {
   return declaration && ts.isEnumMember(declaration) ? declaration : undefined;
 }
 
-function isAnyText(schema: JsonSchema): boolean {
+function acceptsAnyText(schema: JsonSchema): boolean {
   return isObject(schema) && schema["type"] === "string" && !("format" in schema) && !("const" in schema);
 }
 
-/** A member of a union with its schema, and with what in it is revived from texts. */
+/** A member of a union with its schema and the revivals in it. */
 interface Alternative {
   readonly member: ts.Type;
   readonly schema: JsonSchema;
@@ -244,15 +242,15 @@ interface Alternative {
 }
 
 /**
- * The alternatives in which a text is to be revived where another alternative has a text of its own: nobody can tell
- * which of the two a caller means. `depth` is how far in the union stands.
+ * The alternatives that revive a string where another alternative also allows a string: which of the two a caller means
+ * is ambiguous. `depth` is the depth of the union in the arguments.
  */
-function notToldApart<A extends Alternative>(
+function findAmbiguous<A extends Alternative>(
   alternatives: readonly A[],
   literals: readonly unknown[],
   depth: number,
 ): A[] {
-  const given: { schema: JsonSchema; revivals: readonly Revival[] }[] = [
+  const options: { schema: JsonSchema; revivals: readonly Revival[] }[] = [
     ...alternatives,
     ...literals.map((value) => ({ schema: { type: typeof value }, revivals: [] })),
   ];
@@ -260,81 +258,83 @@ function notToldApart<A extends Alternative>(
     alternative.revivals.some(({ kind, path }) => {
       if (typeof path[depth] === "object" && ("is" in path[depth] || "not" in path[depth])) return false;
       const isSame = (other: Revival) => other.kind === kind && pathKey(other.path) === pathKey(path);
-      return given.some(
+      return options.some(
         (other, otherIndex) =>
-          otherIndex !== index && !other.revivals.some(isSame) && mayBeText(other.schema, namesIn(path.slice(depth))),
+          otherIndex !== index && !other.revivals.some(isSame) && mayBeText(other.schema, toPath(path.slice(depth))),
       );
     }),
   );
 }
 
-/** True if the schema allows a text at the path. */
+/** True if the schema allows a string at the path. */
 function mayBeText(schema: unknown, path: readonly string[]): boolean {
   if (schema === undefined || schema === false) return false;
-  // Of a recursive type no more is known here.
+  // Nothing more is known here about a recursive type.
   if (!isObject(schema) || "$ref" in schema) return true;
   const { anyOf, type, properties, items, prefixItems, additionalProperties, patternProperties } = schema;
   if (Array.isArray(anyOf)) return anyOf.some((alternative) => mayBeText(alternative, path));
   const [step, ...rest] = path;
   if (step === undefined) {
     const values = Array.isArray(schema["enum"]) ? schema["enum"] : "const" in schema ? [schema["const"]] : undefined;
-    return values ? values.some((value) => typeof value === "string") : type === undefined || isOf(type, "string");
+    return values
+      ? values.some((value) => typeof value === "string")
+      : type === undefined || includesType(type, "string");
   }
   if (type === undefined) return true;
   const byName = isObject(properties) && Object.hasOwn(properties, step) ? [properties[step]] : [];
   const byPosition = Array.isArray(prefixItems) ? (step === "*" ? prefixItems : [prefixItems[Number(step)]]) : [];
   const byAnyName = isObject(patternProperties) ? Object.values(patternProperties) : [];
   const inside = [
-    ...(isOf(type, "object")
+    ...(includesType(type, "object")
       ? [...byName, ...(step === "*" && isObject(properties) ? Object.values(properties) : [])]
       : []),
-    ...(isOf(type, "object") ? [additionalProperties, ...byAnyName] : []),
-    ...(isOf(type, "array") ? [...byPosition, items] : []),
+    ...(includesType(type, "object") ? [additionalProperties, ...byAnyName] : []),
+    ...(includesType(type, "array") ? [...byPosition, items] : []),
   ];
   return inside.some((inner) => inner !== undefined && mayBeText(inner, rest));
 }
 
-function isOf(type: unknown, wanted: string): boolean {
-  return [type].flat().includes(wanted);
+function includesType(type: unknown, expected: string): boolean {
+  return [type].flat().includes(expected);
 }
 
-/** An enum of which all members are among those of a union. */
-interface WholeEnum {
+/** An enum, with those of its members that a union contains. */
+interface UnionEnum {
   readonly type: ts.Type;
   readonly declaration: ts.EnumDeclaration;
   readonly members: ReadonlySet<ts.Type>;
   readonly values: ReadonlyMap<ts.EnumMember, string | number>;
 }
 
-function enumsOf(members: readonly ts.Type[]): WholeEnum[] {
+function collectEnums(members: readonly ts.Type[]): UnionEnum[] {
   const byEnum = new Map<ts.EnumDeclaration, Map<ts.EnumMember, ts.Type>>();
   for (const type of members) {
     const declaration = type.flags & ts.TypeFlags.EnumLiteral ? type.symbol.valueDeclaration : undefined;
     if (!declaration || !ts.isEnumMember(declaration)) continue;
-    const known = byEnum.get(declaration.parent) ?? new Map<ts.EnumMember, ts.Type>();
-    byEnum.set(declaration.parent, known.set(declaration, type));
+    const members = byEnum.get(declaration.parent) ?? new Map<ts.EnumMember, ts.Type>();
+    byEnum.set(declaration.parent, members.set(declaration, type));
   }
-  return [...byEnum].map(([declaration, found]) => ({
-    type: [...found.values()][0]!,
+  return [...byEnum].map(([declaration, types]) => ({
+    type: [...types.values()][0]!,
     declaration,
-    members: new Set(found.values()),
-    values: new Map([...found].map(([member, type]) => [member, (type as ts.LiteralType).value as string | number])),
+    members: new Set(types.values()),
+    values: new Map([...types].map(([member, type]) => [member, (type as ts.LiteralType).value as string | number])),
   }));
 }
 
 /**
- * True where the members are bits that are put together: `Read | Write` is a value, too, though it is no member. Two or
- * three members could as well be a count (1, 2), so that these have to be written as bits.
+ * True if the members are bits to be combined: then `Read | Write` is a value as well, although it is not a member. Two
+ * or three members could also be a count (1, 2), so they must be written as bits.
  */
-function isFlags({ declaration, values }: WholeEnum): boolean {
+function isFlags({ declaration, values }: UnionEnum): boolean {
   if (values.size < declaration.members.length) return false;
   const numbers = [...values.values()].filter((value) => typeof value === "number");
   const isBits =
     numbers.length === values.size &&
     numbers.every((value) => Number.isInteger(value) && value >= 0 && value <= bitsMax);
   if (!isBits) return false;
-  const known = new Set([0, ...numbers]);
-  if (numbers.every((left) => numbers.every((right) => known.has(left | right)))) return false;
+  const valueSet = new Set([0, ...numbers]);
+  if (numbers.every((left) => numbers.every((right) => valueSet.has(left | right)))) return false;
   const singles = numbers.filter((value) => value > 0 && (value & (value - 1)) === 0);
   const all = singles.reduce((sum, bit) => sum | bit, 0);
   const isSumOfSingles = numbers.every((value) => (value & all) === value);
@@ -342,7 +342,7 @@ function isFlags({ declaration, values }: WholeEnum): boolean {
     ({ initializer }) => initializer !== undefined && hasBitOperator(initializer),
   );
   const areSpelled = declaration.members.every(({ initializer }) => initializer !== undefined);
-  // 1, 2, 3 and 4 are numbers in order; a mask that is written as a number is the one of all bits.
+  // 1, 2, 3 and 4 are consecutive numbers; a mask written as a number must be that of all bits.
   const hasNoOrder = numbers.every((value) => value === 0 || value === all || singles.includes(value));
   return isSumOfSingles && (isWrittenAsBits || (areSpelled && singles.length >= 3 && hasNoOrder));
 }
@@ -357,21 +357,21 @@ function hasBitOperator(node: ts.Node): boolean {
   return ts.forEachChild(node, hasBitOperator) ?? false;
 }
 
-/** Any sum of the members. */
-function flagsSchema({ values }: WholeEnum): JsonSchema {
+/** Allows any sum of the members. */
+function flagsSchema({ values }: UnionEnum): JsonSchema {
   const all = [...values.values()].reduce<number>((sum, value) => sum | (value as number), 0);
   const lowest = all & -all;
   const isWithoutGaps = Number.isInteger(Math.log2(all / lowest + 1));
   const step = lowest > 1 ? { multipleOf: lowest } : {};
   if (isWithoutGaps) return { type: "integer", minimum: 0, maximum: all, ...step };
-  const sums = sumsOf(all);
+  const sums = listSums(all);
   return sums ? { type: "integer", enum: sums } : { type: "integer", minimum: 0, maximum: all, ...step };
 }
 
 const sumsMax = 64;
 
-/** All numbers that have none but the given bits; undefined when there are too many. */
-function sumsOf(bits: number): number[] | undefined {
+/** All numbers that have only the given bits; undefined if there are too many. */
+function listSums(bits: number): number[] | undefined {
   const sums = [0];
   for (let bit = 1; bit <= bits; bit *= 2) {
     if (!(bits & bit)) continue;
@@ -381,26 +381,29 @@ function sumsOf(bits: number): number[] | undefined {
   return sums;
 }
 
-/** A line for each member that has a comment, and for the numbers beside it. Of flags, whose sums alone are in the schema, each member has one. */
-function membersText(found: WholeEnum): string[] {
-  const areFlags = isFlags(found);
-  const members = [...found.values].map(([member, value]) => {
+/** One line per member with a comment and, if there is any, per number. For flags, one line per member. */
+function describeMembers(unionEnum: UnionEnum): string[] {
+  const areFlags = isFlags(unionEnum);
+  const members = [...unionEnum.values].map(([member, value]) => {
     const symbol = (member as unknown as { symbol?: ts.Symbol }).symbol;
-    const words = symbol ? docOfSymbol(symbol).description.replace(/\s+/g, " ") : "";
-    return { name: member.name.getText(), value, words };
+    const comment = symbol ? symbolDoc(symbol).description.replace(/\s+/g, " ") : "";
+    return { name: member.name.getText(), value, words: comment };
   });
-  if (!areFlags && members.every(({ words }) => words === "")) return [];
+  if (!areFlags && members.every(({ words: comment }) => comment === "")) return [];
   const lines = members
-    .filter(({ value, words }) => typeof value === "number" || words !== "")
-    .map(({ name, value, words }) => `- ${JSON.stringify(value)} (${name})${words === "" ? "" : `: ${words}`}`);
+    .filter(({ value, words: comment }) => typeof value === "number" || comment !== "")
+    .map(
+      ({ name, value, words: comment }) =>
+        `- ${JSON.stringify(value)} (${name})${comment === "" ? "" : `: ${comment}`}`,
+    );
   const shown = lines.length > linesMax ? [...lines.slice(0, linesMax), "- …"] : lines;
   return areFlags ? ["A sum of any of:", ...shown] : shown;
 }
 
 const linesMax = 50;
 
-/** The names of numbers, which say nothing without them. */
-function numberNames(enums: readonly WholeEnum[]): ReadonlyMap<unknown, string> {
+/** The names of numeric members, whose values alone mean little. */
+function numberNames(enums: readonly UnionEnum[]): ReadonlyMap<unknown, string> {
   const members = enums.flatMap(({ values }) => [...values]);
   return new Map(members.flatMap(([{ name }, value]) => (typeof value === "number" ? [[value, name.getText()]] : [])));
 }

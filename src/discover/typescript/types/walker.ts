@@ -4,17 +4,14 @@ import type { Reach, ReachCondition, ReachStep } from "../../discovery.ts";
 import { budgets, type Budget } from "../budget.ts";
 import type { Doc } from "../doc-comments.ts";
 
-/**
- * State shared by the files of this folder while one schema is built. `walk` converts any type to a schema; each kind of
- * type has a file, which calls `walk` for nested types.
- */
+/** State while one schema is built. `walk` converts any type; each kind of type has a file, which calls it. */
 export interface Walker {
   readonly checker: ts.TypeChecker;
   readonly isLibrary: (file: ts.SourceFile) => boolean;
   /** Inputs are closed and arrive as JSON; outputs are open and only need to survive `JSON.stringify`. */
   readonly direction: "input" | "output";
   /** True if the source states the type. An inferred type may depend on imports that discovery does not resolve. */
-  readonly written: boolean;
+  readonly isExplicit: boolean;
   readonly budget: Budget;
   readonly recursion: Recursion;
   readonly revivals: Revivals;
@@ -36,8 +33,8 @@ export interface Walker {
   /** Records that a property is also sent as a header. */
   noteHeader(name: string, node: ts.Node): void;
   /** Records an argument whose default is stated only in a comment. */
-  noteSpokenDefault(path: Path): void;
-  /** Reports what does not keep the tool from being offered. */
+  noteDocumentedDefault(path: Path): void;
+  /** Reports a problem that does not prevent the tool from being offered. */
   warn(place: TypePlace, code: string, message: string, node?: ts.Node): void;
 }
 
@@ -56,7 +53,7 @@ export interface TypePlace {
   /** The type in the source. A hint: it is ignored unless it denotes this type. */
   readonly node?: ts.TypeNode | undefined;
   /** The type is a member of a union, with null alone or with other types. */
-  readonly beside?: "null" | "others";
+  readonly siblings?: "null" | "others";
 }
 
 export interface Binding {
@@ -70,13 +67,13 @@ export interface Fault {
   readonly path: Path;
   /** The part of an argument that is left out, in TypeScript. */
   readonly leftOut?: string;
-  /** Other places in the argument with the same kind of fault. */
+  /** Other positions in the argument with the same kind of fault. */
   readonly others?: readonly string[];
   /** The node at fault, if it is smaller than the parameter. */
   readonly node?: ts.Node | undefined;
 }
 
-/** The place of a nested value. */
+/** The position of a nested value. */
 export function within(place: TypePlace, step: ReachStep, node?: ts.TypeNode): TypePlace {
   const { path, reach, level } = place;
   return { ...place, path: [...path, nameOfStep(step)], reach: [...reach, step], level: level + 1, node };
@@ -87,12 +84,12 @@ function nameOfStep(step: ReachStep): string {
 }
 
 /** The path without conditions. */
-export function namesIn(path: Reach): Path {
+export function toPath(path: Reach): Path {
   return path.filter((step) => typeof step === "string" || !("not" in step || "is" in step)).map(nameOfStep);
 }
 
 /** A path in TypeScript: `items[].at`. */
-export function written(path: Path): string {
+export function formatPath(path: Path): string {
   return path.map((step, index) => (step === "*" ? "[]" : index === 0 ? step : `.${step}`)).join("");
 }
 
@@ -100,9 +97,7 @@ export function pathKey(path: Reach): string {
   return JSON.stringify(path);
 }
 
-/**
- * Inlines every type, and defines only recursive types under `$defs`: some clients cannot follow `$ref`.
- */
+/** Inlines every type but recursive ones, which are in `$defs`: some clients cannot follow `$ref`. */
 export class Recursion {
   readonly #open = new Map<string, { start: Reach; suggested: string; name?: string }>();
   #closed = new Map<string, { start: Reach; name: string }>();
@@ -191,17 +186,14 @@ export interface Revival {
   readonly path: Reach;
 }
 
-/**
- * The paths of `Date`s and `URL`s in the arguments, which are strings in the schema. Recursive types have infinitely many
- * such paths: they are listed level by level up to a limit.
- */
+/** Paths of `Date`s and `URL`s in the arguments; those in recursive types level by level, up to a limit. */
 export class Revivals {
   /** Replaced and never modified, as callers keep snapshots. */
-  #found: readonly Revival[] = [];
+  #revivals: readonly Revival[] = [];
   readonly #references: { path: Reach; start: Reach }[] = [];
 
   add(kind: RevivedKind, path: Reach): void {
-    this.#found = [...this.#found, { kind, path }];
+    this.#revivals = [...this.#revivals, { kind, path }];
   }
 
   /** Records that `path` has the type that was walked at `start`. */
@@ -211,55 +203,55 @@ export class Revivals {
 
   /** Returns a function that restores the current state. */
   mark(): () => void {
-    const found = this.#found;
+    const found = this.#revivals;
     const references = this.#references.length;
     return () => {
-      this.#found = found;
+      this.#revivals = found;
       this.#references.length = references;
     };
   }
 
   get all(): readonly Revival[] {
-    return this.#found;
+    return this.#revivals;
   }
 
-  /** Removes paths whose values cannot be told from other strings. */
+  /** Removes paths whose values cannot be distinguished from other strings. */
   forget(revivals: readonly Revival[]): void {
-    this.#found = this.#found.filter((revival) => !revivals.includes(revival));
+    this.#revivals = this.#revivals.filter((revival) => !revivals.includes(revival));
   }
 
   /** Inserts a condition into paths, after their first steps. */
   restrict(revivals: readonly Revival[], steps: number, condition: ReachCondition): Revival[] {
     const restricted = revivals.map(({ kind, path }) => ({ kind, path: path.toSpliced(steps, 0, condition) }));
-    this.#found = [...this.#found.filter((revival) => !revivals.includes(revival)), ...restricted];
+    this.#revivals = [...this.#revivals.filter((revival) => !revivals.includes(revival)), ...restricted];
     return restricted;
   }
 
-  paths(wanted: RevivedKind): Reach[] {
-    return this.repeated(this.#found.filter(({ kind }) => kind === wanted).map(({ path }) => path));
+  paths(expected: RevivedKind): Reach[] {
+    return this.repeated(this.#revivals.filter(({ kind }) => kind === expected).map(({ path }) => path));
   }
 
   /** These paths, and their repetitions in recursive types that start above this number of steps. */
   repeated(paths: readonly Reach[], steps = Infinity): Reach[] {
-    const known = new Map(paths.map((path) => [pathKey(path), path]));
-    const limit = known.size + budgets.recursiveRevivals;
+    const result = new Map(paths.map((path) => [pathKey(path), path]));
+    const limit = result.size + budgets.recursiveRevivals;
     // Each round adds one level of recursion, so that shallow paths come first.
-    for (let last = [...known.values()]; last.length > 0 && known.size < limit;) {
+    for (let last = [...result.values()]; last.length > 0 && result.size < limit;) {
       const next = last
-        .flatMap((found) => this.#repeated(found, steps))
-        .filter((path) => path.length <= budgets.recursiveRevivalSteps && !known.has(pathKey(path)))
+        .flatMap((path) => this.#repeated(path, steps))
+        .filter((path) => path.length <= budgets.recursiveRevivalSteps && !result.has(pathKey(path)))
         .sort((a, b) => a.length - b.length)
-        .slice(0, limit - known.size);
-      for (const path of next) known.set(pathKey(path), path);
+        .slice(0, limit - result.size);
+      for (const path of next) result.set(pathKey(path), path);
       last = next;
     }
-    return [...known.values()];
+    return [...result.values()];
   }
 
-  #repeated(found: Reach, steps: number): Reach[] {
+  #repeated(base: Reach, steps: number): Reach[] {
     return this.#references
-      .filter(({ start }) => start.length < steps && startsWith(found, start))
-      .map(({ path, start }) => path.concat(found.slice(start.length)));
+      .filter(({ start }) => start.length < steps && startsWith(base, start))
+      .map(({ path, start }) => path.concat(base.slice(start.length)));
   }
 }
 

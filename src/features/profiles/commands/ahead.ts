@@ -11,8 +11,8 @@ const reaching: ReadonlySet<string> = new Set(["inspect", "cat", "head", "tail",
 const helps: ReadonlySet<string> = new Set(["-h", "--help"]);
 
 /**
- * Starts the server that a command line names while the command itself is loaded, since both take time. So this file
- * imports only what a start needs. Errors in the command line are left for the command to report.
+ * Starts the server named on a command line while the command itself is being loaded, since both take time. This file
+ * therefore imports only what a start needs. Errors in the command line are left for the command to report.
  */
 export function startAhead([command = "", ...rest]: readonly string[]): Ahead | undefined {
   const references = rest.filter((argument) => argument.startsWith("mcp+"));
@@ -30,14 +30,14 @@ export function startAhead([command = "", ...rest]: readonly string[]): Ahead | 
   }
 }
 
-/** A server that was started ahead, until the command takes it. */
+/** A server that was started ahead of the command that uses it. */
 export class Ahead {
-  /** The interruption of the whole command: it ends the server from the start on. */
+  /** The interruption of the whole command: it ends the server, even while it starts. */
   readonly interruption: Interruption;
   readonly #uri: string;
   #starting: Promise<Child> | undefined;
   #child: Child | undefined;
-  /** The process ends without having taken the server: there is no time left for an orderly end. */
+  /** The process exits without having used the server: there is no time for an orderly shutdown. */
   readonly #abandon = (): void => this.#child?.abandon();
 
   constructor(launch: ProgramLaunch, interruption: Interruption) {
@@ -48,7 +48,7 @@ export class Ahead {
     const limits = isUsual ? defaultLimits : readConfig(env).limits;
     this.#uri = launch.uri;
     this.#starting = startChild(commandOf(launch, { env, folder: process.cwd() }), { limits });
-    // The command that takes it gets the error.
+    // The command that uses it receives the error.
     this.#starting.then(
       (child) => (this.#child = child),
       () => {},
@@ -56,12 +56,12 @@ export class Ahead {
     process.once("exit", this.#abandon);
   }
 
-  /** Returns the server, if it is the one of this launch. The caller owns it from here on. */
+  /** Returns the server if it was started for this launch. The caller then owns it. */
   take({ uri }: Launch): Promise<Child> | undefined {
     return uri === this.#uri ? this.#release() : undefined;
   }
 
-  /** Ends the server if nobody has taken it. */
+  /** Ends the server if no command uses it. */
   async drop(): Promise<void> {
     const child = await this.#release()?.catch(() => undefined);
     await child?.end();

@@ -1,11 +1,11 @@
 import { UpstreamError } from "../../../upstream/messages/upstream-error.ts";
 
-/** Limits the time of a call, without the time that a person takes for an answer: after one it starts anew. */
+/** Limits the duration of a call, excluding the time that a person takes to answer: it restarts after each answer. */
 export class CallClock {
   readonly #calls = new Set<() => void>();
   #asking = 0;
 
-  /** Rejects with `upstream_timeout` when the work takes longer. */
+  /** Rejects with `upstream_timeout` if the work takes longer. */
   async within<T>(ms: number, signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const late = new AbortController();
     let timer: NodeJS.Timeout | undefined;

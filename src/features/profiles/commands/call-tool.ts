@@ -14,15 +14,15 @@ import type { ToolResult } from "../../../upstream/messages/results.ts";
 import { CommandFailure, exitCodes } from "./failure.ts";
 import type { Reached } from "./reach.ts";
 
-/** The outcome of a reference: records for pipes, and the whole as the server gave it. */
+/** The outcome of a reference: records for pipes, and the whole result as the server sent it. */
 export interface CalledOutcome {
   readonly whole: Json;
   readonly records: Iterable<JsonObject>;
 }
 
 /**
- * Calls a tool until it ends: the person at the terminal answers its questions, or the defaults do where there is none;
- * a transient error is retried. A tool that fails is a `CommandFailure`.
+ * Calls a tool until it finishes: the person at the terminal answers its questions, or defaults do if there is no
+ * terminal; transient errors are retried. A tool that fails is a `CommandFailure`.
  */
 export async function callTool(
   reached: Reached,
@@ -70,7 +70,7 @@ export async function callTool(
 }
 
 interface Tried {
-  /** The result as the server gave it. */
+  /** The result as the server sent it. */
   readonly whole: ToolResult;
   /** The message in the result about how the call ended. */
   readonly said: Said | undefined;
@@ -95,7 +95,7 @@ async function callOnce(
   return { whole, said: unwrapResult(whole as ToolResult & { content: JsonObject[] }, warn) };
 }
 
-/** A server may say anything about its tools. */
+/** Annotations are untrusted claims of the server. */
 function hintsOf({ name, annotations }: Pick<ListedTool, "name" | "annotations">) {
   const hints: Record<string, unknown> = isObject(annotations) ? annotations : {};
   const { destructiveHint, idempotentHint } = hints;
@@ -105,5 +105,5 @@ function hintsOf({ name, annotations }: Pick<ListedTool, "name" | "annotations">
   };
 }
 
-/** The clock of the call measures its time, without the time for answers; this one must never end it. */
+/** The call's clock measures its time, excluding answers; this one must never end it. */
 const LONGEST_MS = 2 ** 31 - 1;

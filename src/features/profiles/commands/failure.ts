@@ -2,7 +2,7 @@ import { BerthError, type ErrorCode } from "../../../lib/errors.ts";
 import { printableJson } from "../../../lib/printable.ts";
 import { UpstreamError } from "../../../upstream/messages/upstream-error.ts";
 
-/** A wrong use of a command, or a tool's own failure: errors without a `BerthError`. */
+/** Wrong usage of a command, or a tool's own failure: errors without a `BerthError`. */
 export class CommandFailure extends Error {
   readonly code: string;
   readonly exitCode: number;
@@ -25,7 +25,7 @@ export interface PrintedFailure {
   readonly fields: { readonly code: string; readonly message: string } & Record<string, unknown>;
 }
 
-/** Anything else is a fault of Berth's own, and is rethrown. */
+/** Any other error is a bug in Berth, and is rethrown. */
 export function failureFields(error: unknown): PrintedFailure {
   if (error instanceof CommandFailure) {
     const { code, message, exitCode, more } = error;
@@ -37,7 +37,7 @@ export function failureFields(error: unknown): PrintedFailure {
   return { exitCode: exitCodeOf(error), fields: { ...data, code, message, ...stderr } };
 }
 
-/** Prints one JSON object, on a line of its own. */
+/** Prints one JSON object on a line of its own. */
 export function printFailure({ fields }: PrintedFailure): void {
   const { code, message, ...more } = fields;
   process.stderr.write(`${printableJson(JSON.stringify({ error: { code, message, ...more } }))}\n`);

@@ -11,12 +11,12 @@ export interface InspectOptions extends ReachOptions {
   readonly format?: string;
 }
 
-/** `berth inspect <reference>`: the offers of a server (J2, seed 001). */
+/** `berth inspect <reference>`: what a server offers (J2). */
 export function inspect(reference: string, options: InspectOptions): Promise<number> {
   return show(reference, options, "text");
 }
 
-/** `berth mcp explore <reference>`: the same for programs and models (J2, seed 000). */
+/** `berth mcp explore <reference>`: the same for programs and models (J2). */
 export function explore(reference: string, options: InspectOptions): Promise<number> {
   return show(reference, options, "json");
 }
@@ -46,7 +46,7 @@ function asText(launch: Launch, upstream: UpstreamConnection, survey: Survey): s
   return `${list.title(nameGiven(launch))}\n  ${said}MCP ${protocolVersion} over ${transport}\n\n${list.survey(survey)}`;
 }
 
-/** The person's own name for it: a script with its folder, which clients of a hosted one are not told. */
+/** The person's own name for it: a script with its folder, which clients of a hosted one do not see. */
 function nameGiven(launch: Launch): string {
   const isScript = launch.launcher === "node" || launch.launcher === "python";
   return isScript && !launch.name.startsWith("@") ? placeOf(launch) : launch.name;

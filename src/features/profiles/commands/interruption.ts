@@ -1,11 +1,11 @@
 /**
- * Ctrl-C and similar signals, from the first moment of a command that reaches a server until it has closed what it
- * opened.
+ * Handles Ctrl-C and similar signals, from the start of a command that reaches a server until it has closed everything
+ * that it opened.
  */
 export class Interruption {
   readonly #stop = new AbortController();
   readonly #forget: readonly (() => void)[];
-  /** The code that shells use; undefined while nobody has interrupted. */
+  /** The exit code used by shells; undefined until interrupted. */
   exitCode: number | undefined;
 
   constructor() {

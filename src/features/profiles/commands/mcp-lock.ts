@@ -23,13 +23,13 @@ import { parseLauncher } from "../../../upstream/launch/launcher-uri.ts";
 import { Upstream } from "../../../upstream/upstream.ts";
 
 export interface LockOptions {
-  /** The folder of sources. Default: the working folder if it lists servers, else the package's `reference_templates/`. */
+  /** The folder of sources. Default: the working folder if it lists servers, or else `reference_templates/`. */
   readonly from?: string;
 }
 
 /**
- * `berth mcp lock`: examines each upstream that the list of servers names, and writes its present state. Exit code 0, or
- * 1 when one cannot be examined: then nothing is written.
+ * `berth mcp lock`: examines each upstream in the list of servers, and writes its current state. Exit code 0, or 1 if
+ * one cannot be examined: then nothing is written.
  */
 export async function lock(options: LockOptions): Promise<number> {
   const from = options.from ?? ownFolderHere()?.folder ?? join(packageRoot, "reference_templates");
@@ -58,7 +58,7 @@ export async function lock(options: LockOptions): Promise<number> {
   return 0;
 }
 
-/** Sorted, each once. Throws `bad_sources` where the source cannot be read. */
+/** Sorted, without duplicates. Throws `bad_sources` if the source cannot be read. */
 function upstreamsOf(from: string): string[] {
   const folder = openSourceFolder(from, readConfig(process.env).limits.sourceBytes);
   const list = listOfServers((name) => existsSync(join(from, name))) ?? MCPS_SOURCE;
@@ -82,7 +82,7 @@ async function look(uri: string): Promise<LockedUpstream> {
   return { ...published, contract_cid: block.cid, contract: decodeJson(block.bytes) as Contract };
 }
 
-/** Starts the upstream exactly as it is hosted: some offer less to clients with fewer capabilities. */
+/** Starts the upstream exactly as when hosted: some offer less to clients with fewer capabilities. */
 async function contractNow(launch: Launch): Promise<Contract> {
   let seen: Observed | undefined;
   const upstream = new Upstream(launch, {
@@ -109,7 +109,7 @@ async function contractNow(launch: Launch): Promise<Contract> {
   }
 }
 
-/** Resolved by npm itself, with the person's settings and registry. */
+/** Resolved by npm itself, with the user's settings and registry. */
 async function publishedAs(target: string): Promise<Pick<LockedUpstream, "version" | "integrity">> {
   const wanted = ["view", target, "version", "dist.integrity", "--json"];
   let answer: unknown;
@@ -119,7 +119,7 @@ async function publishedAs(target: string): Promise<Pick<LockedUpstream, "versio
   } catch (error) {
     throw new BerthError("upstream_not_started", `npm does not know ${target}`, { cause: error });
   }
-  // For a range npm lists every matching version, the newest last.
+  // For a range, npm lists every matching version, the newest last.
   const found: unknown = Array.isArray(answer) ? answer.at(-1) : answer;
   if (!isObject(found) || typeof found["version"] !== "string" || typeof found["dist.integrity"] !== "string") {
     throw new BerthError("upstream_not_started", `npm gives no version of ${target}`);

@@ -13,7 +13,7 @@ import { TextList } from "./text-list.ts";
 
 export { explore } from "./inspect.ts";
 
-/** `berth mcp tools <reference>`: a tool a line (J2). */
+/** `berth mcp tools <reference>`: one tool per line (J2). */
 export function tools(reference: string, options: RecordOptions): Promise<number> {
   return reach(reference, options, async ({ upstream, signal }) => {
     const format = oneOf("--format", options.format ?? "ndjson", recordFormats);
@@ -29,7 +29,7 @@ export function tools(reference: string, options: RecordOptions): Promise<number
   });
 }
 
-/** `berth mcp schema <reference> [tool]`: the schemas of one tool, or of all of them by name (J2). */
+/** `berth mcp schema <reference> [tool]`: the schemas of one tool, or of all tools by name (J2). */
 export function schema(reference: string, name: string | undefined, options: RecordOptions): Promise<number> {
   return reach(reference, options, async ({ upstream, operation: { target }, signal }) => {
     const wanted = name ?? (target?.kind === "tool" ? target.name : undefined);
@@ -44,13 +44,11 @@ export function schema(reference: string, name: string | undefined, options: Rec
 }
 
 export interface HashOptions extends RecordOptions {
-  /** Hashes what the server offers where it is hosted. */
+  /** Hashes what the server offers when hosted. */
   readonly hosted?: boolean;
 }
 
-/**
- * `berth mcp hash <reference>`: the hashes that tell if a server is unchanged for its callers (J5), and for which ones.
- */
+/** `berth mcp hash <reference>`: the hashes that show if a server is unchanged, and for which callers (J5). */
 export function hash(reference: string, options: HashOptions): Promise<number> {
   return reach(reference, options, async ({ upstream }) => {
     const { contract } = await observe(upstream, []);

@@ -4,7 +4,7 @@ import type { ReachOptions } from "./reach.ts";
 
 export interface RecordOptions extends ReachOptions {
   readonly format?: string;
-  /** The whole result, as the server gave it. */
+  /** The whole result, as the server sent it. */
   readonly raw?: boolean;
 }
 

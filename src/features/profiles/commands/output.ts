@@ -4,13 +4,10 @@ import { printableJson, printableText } from "../../../lib/printable.ts";
 export const recordFormats = ["ndjson", "json", "text"] as const;
 export type RecordFormat = (typeof recordFormats)[number];
 
-/**
- * Thrown when the reader of standard output has gone, such as `head`: there is nothing left to do, and nothing is
- * wrong.
- */
+/** Thrown when the reader of standard output, such as `head`, has exited: the command ends without an error. */
 export class ReaderGone extends Error {}
 
-/** Records on standard output, as fast as they are read. Text on a terminal cannot control it. */
+/** Writes records to standard output as fast as they are read. Their text cannot control a terminal. */
 export class RecordOutput {
   readonly #stream: NodeJS.WritableStream;
   readonly #format: RecordFormat;
@@ -25,7 +22,7 @@ export class RecordOutput {
     stream.on("error", () => (this.#gone = true));
   }
 
-  /** Resolves when there is room for more. Throws `ReaderGone`. */
+  /** Resolves when more can be written. Throws `ReaderGone`. */
   async write(record: JsonObject): Promise<void> {
     const first = this.#written++ === 0;
     switch (this.#format) {
@@ -47,7 +44,7 @@ export class RecordOutput {
     return this.text(`${this.#jsonOf(value)}\n`);
   }
 
-  /** Writes the text as it is. */
+  /** Writes the text unchanged. */
   async text(text: string): Promise<void> {
     if (!this.#gone) {
       await new Promise<void>((resolve) => {

@@ -9,7 +9,7 @@ import { type CalledOutcome, callTool } from "./call-tool.ts";
 import { usageFailure } from "./failure.ts";
 import type { Reached } from "./reach.ts";
 
-/** Calls the tool, reads the resource, gets the prompt or lists. A tool that fails is a `CommandFailure`. */
+/** Calls the tool, reads the resource, gets the prompt, or lists. A tool that fails is a `CommandFailure`. */
 export async function perform(reached: Reached): Promise<CalledOutcome> {
   const { upstream, operation, signal, progress } = reached;
   const { target, arguments: given } = operation;
@@ -40,7 +40,7 @@ export async function perform(reached: Reached): Promise<CalledOutcome> {
   }
 }
 
-/** The tool as it is listed. */
+/** The tool as listed. */
 export async function findTool(
   upstream: UpstreamConnection,
   name: string,
@@ -76,7 +76,7 @@ async function list(
   }
 }
 
-/** The arguments of a prompt are texts. */
+/** The arguments of a prompt are strings. */
 function textArguments({ texts, json }: GivenArguments): Record<string, string> {
   const all: [string, unknown][] = [
     ...Object.entries(json),

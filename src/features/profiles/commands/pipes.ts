@@ -1,6 +1,6 @@
 /**
- * The commands that stand in pipes: their records are read from standard input and written to standard output. With
- * `inspect` they are the commands that are used most, and one part of the bundles.
+ * The commands for pipes: they read records from standard input and write them to standard output. With `inspect` they
+ * are the most used commands, and one part of the bundles.
  */
 
 import type { Readable } from "node:stream";
@@ -44,7 +44,7 @@ export function head(reference: string, options: CountOptions): Promise<number> 
   });
 }
 
-/** `berth tail <reference>`: the last records (J3). Holds no more of them than it prints. */
+/** `berth tail <reference>`: the last records (J3). Stores no more of them than it prints. */
 export function tail(reference: string, options: CountOptions): Promise<number> {
   return reach(reference, { ...options, attended: true }, async (reached) => {
     const count = countOf(options);
@@ -56,7 +56,7 @@ export function tail(reference: string, options: CountOptions): Promise<number> 
   });
 }
 
-/** The last of them in order, from a ring of that size. */
+/** The last records in order, from a ring buffer. */
 function lastOf(records: Iterable<JsonObject>, count: number): JsonObject[] {
   const ring: JsonObject[] = [];
   let seen = 0;
@@ -66,17 +66,17 @@ function lastOf(records: Iterable<JsonObject>, count: number): JsonObject[] {
 }
 
 interface PutOptions extends RecordOptions {
-  /** Calls under way at once; 1 by default. */
+  /** Concurrent calls; 1 by default. */
   readonly concurrency?: string;
-  /** Ends at the first record that fails. */
+  /** Stops at the first record that fails. */
   readonly failFast?: boolean;
 }
 
 /**
- * `berth put <reference>`: calls the tool once for each NDJSON record on standard input (J3). A record is the call's
- * arguments, before those of the reference. Output follows the order of the input, whatever the concurrency; each
- * result carries `record`, its number from 1. A record that fails is reported on stderr, and the others go on; the exit
- * code is then that of the first failure.
+ * `berth put <reference>`: calls the tool once for each NDJSON record on standard input (J3). A record has the call's
+ * arguments, which take precedence over those of the reference. Output is in input order, whatever the concurrency;
+ * each result has `record`, its number from 1. A record that fails is reported on stderr while the others continue; the
+ * exit code is then that of the first failure.
  */
 export function put(reference: string, options: PutOptions): Promise<number> {
   return reach(reference, options, async (reached) => {
@@ -143,14 +143,14 @@ async function writeOutcome(
   if (written === 0) await output.write({ type: "tool_result", tool, record: number });
 }
 
-/** Every other record would fail the same way. */
+/** Every other record would fail in the same way. */
 function isGone(code: string): boolean {
   return code === "upstream_ended";
 }
 
 /**
- * Works on several items at once, and yields each with its result in the order of the items, as soon as it is its turn.
- * Reads no item further ahead than it works on. `work` never rejects.
+ * Processes several items concurrently, and yields each with its result in the order of the items, as soon as possible.
+ * Reads no further ahead than it processes. `work` never rejects.
  */
 async function* inOrder<T, R>(
   items: AsyncIterable<T>,
@@ -177,7 +177,7 @@ async function* inOrder<T, R>(
       }
     }
   } finally {
-    // A consumer that leaves early does not wait for an item that may never come.
+    // A consumer that stops early does not wait for an item that may never arrive.
     next?.catch(() => {});
   }
 }
@@ -190,7 +190,7 @@ interface InputLine {
 
 const LINE_CHARACTERS_MAX = 16 * 1024 * 1024;
 
-/** The non-empty lines of a stream, one by one; an endless line is refused before it fills the memory. */
+/** The non-empty lines of a stream, one by one; an endless line is rejected before it fills memory. */
 async function* inputLines(stream: Readable, signal: AbortSignal): AsyncGenerator<InputLine> {
   const stop = (): void => void stream.destroy();
   signal.addEventListener("abort", stop, { once: true });

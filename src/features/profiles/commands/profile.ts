@@ -61,21 +61,21 @@ export function info(reference: string): Promise<number> {
 }
 
 export interface CreateOptions extends ReachOptions {
-  /** A launcher URI to make a full profile from. */
+  /** A launcher URI from which to create a full profile. */
   readonly from?: string;
   readonly project?: boolean;
   readonly replace?: boolean;
   readonly offline?: boolean;
 }
 
-/** `berth profile create NAME < profile.json`, or `--from URI`; it includes the server's contract (J7, J8). */
+/** `berth profile create NAME < profile.json`, or `--from URI`; includes the server's contract (J7, J8). */
 export async function create(name: string, options: CreateOptions): Promise<number> {
   return guarded(async () => {
     const wrong = profileNameProblem(name, "profile");
     if (wrong) throw usageFailure(wrong);
     const given = options.from === undefined ? await givenProfile() : { meta: { uri: options.from }, tools: {} };
     checkFiles(given);
-    // A project's profiles keep relative paths; a person's own profiles are used from anywhere.
+    // A project's profiles keep relative paths; a user's own profiles are used from any folder.
     const { uri } = given.meta;
     if (uri !== undefined && !options.project) given.meta.uri = anchorUri(uri, process.cwd());
     const folder = folderOf(name, options.project ? "project" : "user");
@@ -101,12 +101,12 @@ export async function create(name: string, options: CreateOptions): Promise<numb
   });
 }
 
-/** `berth profile validate @name`: exit code 1 when a call that it describes may fail. */
+/** `berth profile validate @name`: exit code 1 if a call that it describes may fail. */
 export function validate(reference: string, options: ProfileOptions): Promise<number> {
   return compare(reference, options, ({ status }) => (status === "changed" ? 1 : exitCodes.ok));
 }
 
-/** `berth profile diff @name`: every difference, whatever it means. */
+/** `berth profile diff @name`: every difference, whatever its effect. */
 export function diff(reference: string, options: ProfileOptions): Promise<number> {
   return compare(reference, options, () => exitCodes.ok);
 }
@@ -141,8 +141,8 @@ export interface UpdateOptions extends ReachOptions {
 }
 
 /**
- * `berth profile update @name`: shows the changes, asks, tries the examples, and saves as a whole; if one fails nothing
- * is saved (J7, seed 000 "User Experience"). A profile that comes with Berth becomes the user's own.
+ * `berth profile update @name`: shows the changes, asks, runs the examples, and saves as a whole; if one fails, nothing
+ * is saved (J7). A profile that comes with Berth becomes the user's own.
  */
 export function update(reference: string, options: UpdateOptions): Promise<number> {
   return guarded(async () => {
@@ -215,7 +215,7 @@ async function guarded(work: () => Promise<number>): Promise<number> {
   }
 }
 
-/** Asks a person; an empty line means yes. Without a terminal only `--yes` does. */
+/** Asks a person; an empty line means yes. Without a terminal, only `--yes` confirms. */
 async function confirm(question: string, { yes }: { readonly yes?: boolean }): Promise<boolean> {
   if (yes) return true;
   if (!process.stdin.isTTY || !process.stderr.isTTY) {
@@ -229,10 +229,7 @@ async function confirm(question: string, { yes }: { readonly yes?: boolean }): P
   }
 }
 
-/**
- * Calls each tool with its first example, and reports as the seed does (seed 000, "User Experience"). Returns the names
- * of the tools that failed.
- */
+/** Calls each tool with its first example and reports the results. Returns the names of the tools that failed. */
 async function tryExamples(
   reached: Reached,
   profile: string,
@@ -252,7 +249,7 @@ async function tryExamples(
   return failed;
 }
 
-/** Why the call fails; undefined when it does not. */
+/** Why the call fails; undefined if it does not. */
 async function failureOf(
   reached: Reached,
   name: string,

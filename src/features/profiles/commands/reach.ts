@@ -21,22 +21,22 @@ import { ReaderGone } from "./output.ts";
 
 /** Options of every command that reaches an upstream. */
 export interface ReachOptions {
-  /** The most seconds of one call, read or list. */
+  /** The timeout of one call, read or list, in seconds. */
   readonly timeout?: string;
-  /** The most seconds of a start, including a first installation. */
+  /** The timeout of a start in seconds, including a first installation. */
   readonly startTimeout?: string;
   /** Uses a profile even if its server has changed (J6). */
   readonly ignoreSchema?: boolean;
-  /** Reaches this profile's server, and compares nothing. */
+  /** Reaches this profile's server without comparing contracts. */
   readonly profile?: Profile;
   /** Prints to stderr what was reached, and the server's output and notifications. */
   readonly verbose?: boolean;
   /**
-   * The person at the terminal answers questions. Only for commands that call: a server may offer other things to
-   * clients that can be asked, and comparisons of it must not depend on a terminal.
+   * The person at the terminal answers questions. Only for commands that call: a server may offer something else to
+   * clients that can answer, and comparisons of it must not depend on a terminal.
    */
   readonly attended?: boolean;
-  /** Greets the server as a hosting Berth does: as a client that can be asked anything. */
+  /** Connects as a hosting Berth does: as a client that can answer all kinds of questions. */
   readonly hosted?: boolean;
 }
 
@@ -48,7 +48,7 @@ export interface Reached {
   readonly signal: AbortSignal;
   /** Shows progress on a terminal. */
   readonly progress: (text: string) => void;
-  /** Asks the person at the terminal; undefined where there is none. */
+  /** Asks the person at the terminal; undefined without a terminal. */
   readonly ask: Ask | undefined;
   readonly clock: CallClock;
   readonly limits: Limits;
@@ -56,17 +56,17 @@ export interface Reached {
 
 let begun: Ahead | undefined;
 
-/** Registers a server that the process has started: the command that is to reach it finds it there. */
+/** Registers a server that the process has started, for the command that will use it. */
 export function beginWith(ahead: Ahead | undefined): void {
   begun = ahead;
 }
 
-/** A start that takes longer is shown on a terminal. */
+/** Slower starts are shown on a terminal. */
 const SHOWN_AFTER_MS = 1000;
 
 /**
- * Opens what `text` names, does the work, and closes it again in any case: no child outlives the command. Returns the
- * exit code; an error is one JSON object on stderr.
+ * Opens what `text` names, does the work, and always closes it again: no child process outlives the command. Returns
+ * the exit code; an error is one JSON object on stderr.
  */
 export async function reach(
   text: string,
@@ -108,7 +108,7 @@ export async function reach(
   }
 }
 
-/** Loads profiles only where one is named: most references are URIs, and profiles need much code for contracts. */
+/** Loads profiles only if one is named: most references are URIs, and profiles need much code for contracts. */
 async function referenceOf(text: string, { ignoreSchema, profile }: ReachOptions): Promise<ServerReference> {
   const { env } = process;
   if (profile) {
@@ -124,7 +124,7 @@ async function referenceOf(text: string, { ignoreSchema, profile }: ReachOptions
 
 let sender: Promise<HttpSender> | undefined;
 
-/** Loads the HTTP client only where a server is remote. */
+/** Loads the HTTP client only for remote servers. */
 const send: HttpSender = async (url, init) => {
   sender ??= import("../../../network/public-fetch.ts").then(({ openSender }) => openSender());
   return (await sender)(url, init);
@@ -171,7 +171,7 @@ async function open(
   }
 }
 
-/** Gives one's own Berth its token, unless the URI names a credential. A profile of it holds none. */
+/** Sends the user's own Berth its token, unless the URI has a credential. Profiles never contain one. */
 function withOwnToken(launch: Launch): { readonly launch: Launch; readonly variable: VariableLookup } {
   const { env } = process;
   const variable = (name: string): string | undefined => env[name];

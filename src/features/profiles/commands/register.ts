@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import type { CommandKit } from "../../feature.ts";
 
-/** Registers the commands that reach upstreams. Usage errors are reported as one JSON object on stderr, like others. */
+/** Registers the commands that reach upstreams. Usage errors are one JSON object on stderr, like other errors. */
 export function registerUpstreamCommands(
   program: Command,
   run: CommandKit["run"],

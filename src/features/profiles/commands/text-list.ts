@@ -5,7 +5,7 @@ import { printableLine } from "../../../lib/printable.ts";
 import type { Survey } from "../../../upstream/calls/survey.ts";
 import type { ListedTool } from "../../../upstream/messages/lists.ts";
 
-/** Lists of a server in a form for people. Names and texts come from others: they must not control the terminal. */
+/** Lists of a server for people. Names and texts are untrusted: they must not control the terminal. */
 export class TextList {
   readonly #styled: Style;
 

@@ -93,15 +93,15 @@ export function openExplore({ openUpstream, limits, log }: FeatureCore): Feature
   };
 }
 
-/** The work of the tools of `explore`; their schemas have already checked the arguments. */
+/** The implementations of the tools of `explore`; arguments have already been validated. */
 
-/** Successful inputs kept for each tool, to be shown in a draft. */
+/** Successful inputs stored per tool, to be shown in a draft. */
 const INPUTS_KEPT_MAX = 3;
 
 interface Workplace {
   readonly servers: ExploredServers;
   readonly folders: readonly ProfileFolder[];
-  /** The folder that relative script paths start from. */
+  /** The base folder of relative script paths. */
   readonly folder: string;
 }
 
@@ -216,7 +216,7 @@ async function tryAll({ hosted }: Explored, { tools }: ProfileFiles, { signal }:
   throw new BerthError("profile_invalid", `nothing was saved, examples failed: ${failures.join("; ")}`);
 }
 
-/** Why the call fails; undefined when it does not. */
+/** Why the call fails; undefined if it does not. */
 async function failureOf(
   { upstream, observed }: HostedUpstream,
   name: string,
@@ -258,7 +258,7 @@ function json(value: JsonObject): CallResult {
   return { content: [text(indentedJson(value))], structuredContent: value };
 }
 
-/** Guides a model through explore → design → save (J8; seed 000, "Discovery Flow"). */
+/** Guides a model through explore → design → save (J8). */
 const designProfilePrompt: Prompt = {
   contract: designPrompt,
   get(args) {
@@ -298,10 +298,10 @@ function guideFor(uri: string, name: string | undefined, purpose: string | undef
 4. Save. Call save_profile with ${name ? `the name "${name}"` : "a short name in lower case"}. If it refuses, mend what it names and save again. Then tell the user the name, and how to use it: berth cat "@${name ?? "name"}/tool?parameter=value".`;
 }
 
-/** Carries out a call whose arguments are valid; what it throws is the tool's failure. */
+/** Executes a call with valid arguments; errors that it throws are tool failures. */
 type Work = (args: JsonObject, options: CallOptions) => Promise<CallResult | InputRequired>;
 
-/** A tool of Berth's own: it checks arguments first, turns failures into results and records each call. */
+/** A tool of Berth's own: validates arguments, turns failures into results and records each call. */
 function builtInTool(contract: ToolContract, journal: ToolJournal, work: Work): Tool {
   const { name } = contract;
   const check = lazyValidator(contract.inputSchema);
@@ -337,7 +337,7 @@ function builtInTool(contract: ToolContract, journal: ToolJournal, work: Work): 
   };
 }
 
-/** The error with the end of the program's stderr, which usually says why it does not run. */
+/** The error with the tail of the program's stderr, which usually tells why it does not run. */
 function messageOf(error: BerthError): string {
   const stderr = error instanceof UpstreamError ? error.stderr.trim() : "";
   return stderr === "" ? error.message : `${error.message}\n\nThe end of its stderr:\n${stderr}`;

@@ -12,7 +12,7 @@ import { profileLaunch } from "../launch.ts";
 import { readProfile, type ProfileFolder } from "../locate.ts";
 import { parseReference } from "../resolve.ts";
 
-/** Upstreams that are kept connected for the clients that explore them. */
+/** Upstreams that stay connected for the clients that explore them. */
 const bounds = fixed({ exploredServers: 8 });
 
 export interface ExploreSurroundings {
@@ -23,16 +23,16 @@ export interface ExploreSurroundings {
   readonly env: NodeJS.ProcessEnv;
 }
 
-/** A server under exploration, and what was tried on it. */
+/** An explored server, and the calls that worked on it. */
 export interface Explored {
   readonly hosted: HostedUpstream;
-  /** Inputs that are known to work, by tool, latest first. */
+  /** Inputs known to work, by tool, latest first. */
   readonly inputs: Map<string, Json[]>;
 }
 
 /**
- * Upstreams under exploration. They stay connected between calls, so that a model does not start a program each time.
- * An idle one is ended, and its next call starts it again.
+ * Upstreams being explored. They stay connected between calls, so that a model does not start a program each time. An
+ * idle one is ended, and restarted by its next call.
  */
 export class ExploredServers {
   readonly #surroundings: ExploreSurroundings;
@@ -44,7 +44,7 @@ export class ExploredServers {
   }
 
   /**
-   * Starts or finds the upstream that a launcher URI or `@profile` names. Rejects as a connection does, or with
+   * Starts or finds the upstream named by a launcher URI or `@profile`. Rejects as a connection does, or with
    * `upstream_busy`.
    */
   async open(reference: string, options: CallOptions): Promise<Explored> {
@@ -83,7 +83,8 @@ export class ExploredServers {
   #hosted(launch: Launch): HostedUpstream {
     const { open, limits, log } = this.#surroundings;
     return new HostedUpstream(launch, open, limits, {
-      // Upstreams may offer less to clients that cannot be asked. A profile records what commands see, and they cannot.
+      // Upstreams may offer less to clients that cannot answer questions. A profile records what commands see, and they
+      // cannot.
       capabilities: {},
       onChange: () => {},
       onProblems: () => {},

@@ -60,7 +60,7 @@ async function settingsOf(
   });
   const known = { base, isUpstream, form, files, ...(served?.functions && { functions: served.functions }) };
   if (!mayKnow(principal)) return known;
-  const all = (await secrets.list(tenant)).slice(0, SUGGESTED_MAX);
+  const all = ((await secrets?.list(tenant)) ?? []).slice(0, SUGGESTED_MAX);
   return {
     ...known,
     secrets: all.map(({ name, set }) => ({ name, isSet: set !== undefined })),

@@ -1,10 +1,9 @@
 import type { Access } from "../../../access/access.ts";
 import type { Cluster } from "../../../cluster/cluster.ts";
 import type { Edits } from "../../../edits/edits.ts";
-import type { SecretEdits } from "../../../edits/secret-edits.ts";
 import type { Host } from "../../../host/host.ts";
 import type { Catalog } from "../../../host/offers/catalog.ts";
-import type { CallViews, SetupsFor } from "../../feature-routes.ts";
+import type { CallViews, SecretNames, SetupsFor } from "../../feature-routes.ts";
 import type { OriginOf } from "../../public-origin.ts";
 import type { RequestPlace } from "../../request-context.ts";
 import type { RoutedContext } from "../../routed.ts";
@@ -15,7 +14,6 @@ import type { createOffers } from "../parts/offers.ts";
 export interface ServerPageOptions {
   readonly host: Host;
   readonly edits: Edits;
-  readonly secrets: Pick<SecretEdits, "list">;
   readonly cluster: Pick<Cluster, "others">;
   readonly pages: Pages;
   readonly isolation: string;
@@ -25,6 +23,7 @@ export interface ServerPageOptions {
   readonly writable: boolean;
   readonly setups: readonly SetupsFor[];
   readonly calls: CallViews | undefined;
+  readonly secrets: SecretNames | undefined;
 }
 
 /** The same for one request. */

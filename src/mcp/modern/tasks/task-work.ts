@@ -7,7 +7,6 @@ import type { CallerContext } from "../../../outcome/context.ts";
 import type { TaskOfUpstream } from "../../../upstream/messages/request.ts";
 import { checkCapabilities } from "../questions.ts";
 
-/** The parts that make a task. */
 export interface TaskOrder {
   readonly tenant: string;
   readonly server: string;
@@ -20,7 +19,7 @@ export interface TaskOrder {
   readonly context: CallerContext | undefined;
   /** The trace of the request that causes this run of the tool. */
   readonly trace: Trace | undefined;
-  /** The task of an upstream that the call has become before. */
+  /** The upstream's task that the call has already become. */
   readonly upstream?: TaskOfUpstream | undefined;
 }
 
@@ -31,12 +30,11 @@ export interface TaskWork {
   readonly progress: Progress;
 }
 
-/** The guest's last progress message. */
 interface Progress {
   message: string | undefined;
 }
 
-/** The events of a call that its function may turn into a task. */
+/** The events of a call until its function turns it into a task. */
 export interface UntilTask extends Pick<CallOptions, "onProgress" | "onLog"> {
   isOver: boolean;
   readonly onTask: (upstream?: TaskOfUpstream) => void;
@@ -47,12 +45,10 @@ export type TaskCallee = Pick<
   "principal" | "trace" | "tool" | "args" | "answers" | "capabilities" | "context" | "upstream"
 >;
 
-/** A longer message is cut: it tells the progress of the task, and is written and sent again and again. */
+/** Longer messages are cut: a message reports progress, and is stored and sent repeatedly. */
 const STATUS_UNITS_MAX = 8_192;
 
-/**
- * Calls the tool as a task does, for at most `taskMs`. `until` gets progress and logs as long as it is not a task yet.
- */
+/** Calls the tool like a task, for at most `taskMs`. `until` receives progress and logs until it is a task. */
 export function beginWork(
   { principal, trace, tool, args, answers, capabilities, context, upstream }: TaskCallee,
   taskMs: number,
@@ -60,7 +56,7 @@ export function beginWork(
 ): TaskWork {
   const progress: Progress = { message: undefined };
   const cancellation = new Cancellation();
-  const called = tool.call(args, {
+  const result = tool.call(args, {
     principal,
     signal: cancellation,
     answers,
@@ -68,20 +64,20 @@ export function beginWork(
     trace,
     client: { capabilities },
     deadlineMs: taskMs,
-    // What is no task yet ends like any call.
+    // Until it is a task, it ends like any call.
     get failuresReject() {
       return until?.isOver !== false;
     },
     onProgress: (event) =>
       until?.isOver === false
         ? until.onProgress?.(event)
-        : void (progress.message = messageOf(event).slice(0, STATUS_UNITS_MAX)),
+        : void (progress.message = progressMessage(event).slice(0, STATUS_UNITS_MAX)),
     onLog: (line) => (until?.isOver === false ? until.onLog?.(line) : undefined),
     ...(until && { onTask: (task) => until.onTask(task) }),
     ...(upstream && { task: upstream }),
   });
-  // A consent that nobody can give would be waited for in vain.
-  const outcome = called.then((ended) => {
+  // Fails now instead of waiting for a consent that the client cannot give.
+  const outcome = result.then((ended) => {
     if ("inputRequests" in ended && ended.hint !== undefined) checkCapabilities(capabilities, ended);
     return ended;
   });
@@ -90,7 +86,7 @@ export function beginWork(
   return { outcome, cancellation, progress };
 }
 
-function messageOf(event: Json): string {
+function progressMessage(event: Json): string {
   if (typeof event === "string") return event;
   if (!isObject(event) || typeof event["progress"] !== "number") return JSON.stringify(event);
   const { progress, total, message } = event;

@@ -10,16 +10,15 @@ import { missingCapabilities } from "../questions.ts";
 /** A tool call that outlives its request, as it is stored (SEP-2663). Times are milliseconds since the epoch. */
 export interface Task {
   readonly id: string;
-  /** The name that was called; `release` carries the task out to the end. */
+  /** The name that was called; `release` executes the task. */
   readonly server: string;
-  /** The id of the principal that began it, and alone has it; absent when no token was required. */
+  /** The id of the principal that began it, its only owner; absent when no token was required. */
   readonly principal?: string;
   readonly release: string;
   readonly tool: string;
-  /** Long arguments are stored apart, so that status reads and writes do not include them. */
+  /** Long arguments are stored separately, so that status reads and writes do not include them. */
   readonly args?: JsonObject;
   readonly longArgs?: JsonDigest;
-  /** The capabilities declared by the client that created it. */
   readonly capabilities: JsonObject;
   readonly status: TaskStatus;
   readonly statusMessage?: string;
@@ -32,30 +31,29 @@ export interface Task {
   readonly answers: JsonObject;
   /** Questions that wait for their answers, by the keys that the client sees. */
   readonly asked: Readonly<Record<string, TaskQuestion>>;
-  /** Every key that the client ever saw: no key means two things in a task's life. */
+  /** Every key that the client ever saw: no key is reused within a task. */
   readonly seenKeys: readonly string[];
-  /** A long result is stored apart, as text. */
+  /** A long result is stored separately, as text. */
   readonly result?: Json;
   readonly hasLongResult?: true;
   readonly error?: JsonObject;
   /** The node that runs it, and since when. */
   readonly owner?: string;
   readonly claimedAt?: number;
-  /** The tool says that calling it again does no harm. */
+  /** The tool declares that calling it again does no harm. */
   readonly repeatable?: true;
-  /** The task of an upstream that it is made of; clients never see that one's id. */
+  /** The upstream's task behind it; clients never see that id. */
   readonly upstream?: TaskOfUpstream;
 }
 
 export type TaskStatus = "working" | "input_required" | "completed" | "failed" | "cancelled";
 
 export interface TaskQuestion {
-  /** The guest's own key. */
   readonly key: string;
   readonly request: InputRequest;
 }
 
-/** The pause that a client is advised to make before it asks again. */
+/** Poll interval that clients are advised to use. */
 const POLL_INTERVAL_MS = 1_000;
 
 export function isOver({ status }: Task): boolean {
@@ -63,7 +61,7 @@ export function isOver({ status }: Task): boolean {
 }
 
 /** `Task` on the wire. */
-export function briefly(task: Task): JsonObject {
+export function taskSummary(task: Task): JsonObject {
   const { id, status, statusMessage, createdAt, updatedAt, ttlMs, upstream } = task;
   return {
     taskId: id,
@@ -78,15 +76,15 @@ export function briefly(task: Task): JsonObject {
 
 /**
  * `DetailedTask` on the wire, with the members of its status; `longResult` is the text of a result that is stored
- * apart.
+ * separately.
  */
-export function inDetail(task: Task, longResult?: string): JsonObject | LongText {
+export function taskDetails(task: Task, longResult?: string): JsonObject | LongText {
   const { status, asked, result, error } = task;
   if (longResult !== undefined) {
-    return new LongText(`${JSON.stringify(briefly(task)).slice(0, -1)},"result":`, Buffer.from(longResult), "}");
+    return new LongText(`${JSON.stringify(taskSummary(task)).slice(0, -1)},"result":`, Buffer.from(longResult), "}");
   }
   return {
-    ...briefly(task),
+    ...taskSummary(task),
     ...(status === "input_required" && {
       inputRequests: Object.fromEntries(Object.entries(asked).map(([key, { request }]) => [key, request as never])),
     }),
@@ -96,7 +94,7 @@ export function inDetail(task: Task, longResult?: string): JsonObject | LongText
 }
 
 /** The task with these questions open, each under a key that was never used before. */
-function asking(task: Task, inputRequests: Readonly<Record<string, InputRequest>>): Task {
+function withQuestions(task: Task, inputRequests: Readonly<Record<string, InputRequest>>): Task {
   const seenKeys = new Set(task.seenKeys);
   const asked = Object.entries(inputRequests).map(([key, request]): [string, TaskQuestion] => {
     const name = nameOfKey(key) ?? key;
@@ -108,21 +106,18 @@ function asking(task: Task, inputRequests: Readonly<Record<string, InputRequest>
   return { ...task, status: "input_required", asked: Object.fromEntries(asked), seenKeys: [...seenKeys] };
 }
 
-/** The answer of a tool as it is stored. */
 export interface TaskResult {
   readonly text: string;
-  /** True when it is stored apart. */
   readonly isLong: boolean;
 }
 
-/** The task after its tool has answered or asked. */
-export function ended(task: Task, outcome: InputRequired | TaskResult): Task {
+export function withOutcome(task: Task, outcome: InputRequired | TaskResult): Task {
   if ("inputRequests" in outcome) {
     const missing = missingCapabilities(task.capabilities, outcome.inputRequests);
     if (task.seenKeys.length >= QUESTIONS_MAX) {
       return failed(task, new BerthError("guest_failed", `it asked ${QUESTIONS_MAX} questions in one task`));
     }
-    if (!missing) return asking(task, outcome.inputRequests);
+    if (!missing) return withQuestions(task, outcome.inputRequests);
     const data = { requiredCapabilities: missing };
     return failed(task, new BerthError("missing_capability", Object.keys(missing).join(", "), { data }));
   }
@@ -135,22 +130,21 @@ export function failed(task: Task, { rpc: code, message, data }: BerthError): Ta
   return { ...task, status: "failed", statusMessage: message, asked: {}, error };
 }
 
-/** The end of a task that its upstream has cancelled by itself. */
 export function cancelledByUpstream(task: Task, message: string): Task {
   return { ...task, status: "cancelled", statusMessage: message, asked: {} };
 }
 
-/** The end of a task whose node is gone: nobody knows how far it came, and nothing runs twice by itself. */
-export function lost({ repeatable, upstream }: Task): BerthError {
+/** The error of a task whose node is gone: how far it came is unknown, and nothing runs twice automatically. */
+export function nodeLost({ repeatable, upstream }: Task): BerthError {
   const what = upstream
-    ? "the process of Berth that followed it at the upstream's program is gone"
+    ? "the Berth process that followed it at its upstream is gone"
     : "the process that ran it is gone";
   const gone = `${what}, and its outcome is unknown: its work may have been done, wholly or in part.`;
   const next = repeatable
-    ? "Repeat the call: its tool says that this does no harm."
+    ? "Repeat the call: its tool declares that this does no harm."
     : "Check before you repeat the call.";
   return new BerthError("guest_failed", `${gone} ${next}`, { data: { retriable: repeatable === true } });
 }
 
-/** For a function that never stops asking: each question stays in the stored task. */
+/** Limits a function that never stops asking: each question stays in the stored task. */
 const QUESTIONS_MAX = 1_000;

@@ -12,23 +12,23 @@ import { callerContextOf } from "../../../outcome/context.ts";
 import type { TaskOfUpstream } from "../../../upstream/messages/request.ts";
 import { logReporter, progressReporter } from "../../methods/calls.ts";
 import type { Client, MethodCall } from "../../protocol.ts";
-import { ANSWER_BYTES, heldBytes, TOO_MANY_ANSWERS } from "../../question-length.ts";
+import { ANSWER_BYTES, memoryBytes, TOO_MANY_ANSWERS } from "../../question-length.ts";
 import type { Listeners } from "../notify-listeners.ts";
-import { ask, catalogOfRelease, readInputResponses, type QuestionParts } from "../questions.ts";
+import { ask, releaseCatalog, readInputResponses, type QuestionParts } from "../questions.ts";
 import type { ResultWriter } from "../results.ts";
 import { TaskRunner, type TaskLimits } from "./task-runner.ts";
 import { TaskStore, type TaskRecords } from "./task-store.ts";
 import type { TaskOrder, UntilTask } from "./task-work.ts";
-import { briefly, inDetail, type Task } from "./task.ts";
+import { taskSummary, taskDetails, type Task } from "./task.ts";
 
 /**
- * The tasks extension, `io.modelcontextprotocol/tasks` (SEP-2663): calls that go on after they were answered. By its
- * id, any process can read a task, pass answers to it and cancel it.
+ * The tasks extension, `io.modelcontextprotocol/tasks` (SEP-2663): calls that continue after they were answered. Any
+ * process can read a task by its id, pass answers to it and cancel it.
  */
 export class Tasks {
   readonly #parts: TasksParts;
   readonly #runner: TaskRunner;
-  #telling: Promise<void> = Promise.resolve();
+  #notifying: Promise<void> = Promise.resolve();
 
   constructor(parts: TasksParts) {
     const { records, cluster, limits, log, listeners, writer } = parts;
@@ -40,88 +40,87 @@ export class Tasks {
       log,
       writer,
       onChange(tenant, task, longResult) {
-        listeners.tellOfTask(tenant, task.id, inDetail(task, longResult));
+        listeners.notifyTask(tenant, task.id, taskDetails(task, longResult));
         cluster.tell(CHANGED, { tenant, id: task.id });
       },
-      takeUp: (tenant, task) => this.#takeUp(tenant, task),
+      takeOver: (tenant, task) => this.#takeOver(tenant, task),
     });
     cluster.on(CHANGED, (body) => {
       const { tenant, id } = body as { tenant: string; id: string };
-      // One after the other, so that none hears of an earlier state later.
-      if (listeners.hearOfTask(tenant, id)) this.#telling = this.#telling.then(() => this.#tellAnew(tenant, id));
+      // Serialized, so that no listener receives an earlier state later.
+      if (listeners.hasListeners(tenant, id))
+        this.#notifying = this.#notifying.then(() => this.#notifyAgain(tenant, id));
     });
     cluster.onGone((node) => void this.#findLost(node));
-    // Letters may have been lost meanwhile.
+    // Messages may have been lost.
     cluster.onLapse(() => {
       for (const [tenant, id] of listeners.tasks()) {
-        this.#telling = this.#telling.then(() => this.#tellAnew(tenant, id));
+        this.#notifying = this.#notifying.then(() => this.#notifyAgain(tenant, id));
       }
     });
   }
 
-  /** The number of tasks that this process runs. */
   get running(): number {
     return this.#runner.running;
   }
 
-  /** Resolves when the outcomes of all ended tasks are stored. */
   settled(): Promise<void> {
     return this.#runner.settled();
   }
 
   /** The task as a notification has it; undefined when this principal has no such task of this server. */
-  async find(whose: TaskOwner, id: string): Promise<object | undefined> {
-    const task = await this.#runner.read(whose.tenant, id);
-    return task && isOf(task, whose) ? this.#detailOf(whose.tenant, task) : undefined;
+  async find(owner: TaskOwner, id: string): Promise<object | undefined> {
+    const task = await this.#runner.read(owner.tenant, id);
+    return task && isOwnedBy(task, owner) ? this.#readDetails(owner.tenant, task) : undefined;
   }
 
-  async has(whose: TaskOwner, id: string): Promise<boolean> {
-    const task = await this.#runner.read(whose.tenant, id);
-    return task !== undefined && isOf(task, whose);
+  async has(owner: TaskOwner, id: string): Promise<boolean> {
+    const task = await this.#runner.read(owner.tenant, id);
+    return task !== undefined && isOwnedBy(task, owner);
   }
 
-  /** Tells listeners how a task is that another node has changed. */
-  async #tellAnew(tenant: string, id: string): Promise<void> {
+  /** Notifies listeners of a task that another node has changed. */
+  async #notifyAgain(tenant: string, id: string): Promise<void> {
     const { listeners, log } = this.#parts;
     try {
       const task = await this.#runner.read(tenant, id);
-      if (task) listeners.tellOfTask(tenant, id, await this.#detailOf(tenant, task));
+      if (task) listeners.notifyTask(tenant, id, await this.#readDetails(tenant, task));
     } catch (error) {
-      log.warn({ err: error, task: id }, "the listeners to a task of another node could not be told of it");
+      log.warn({ err: error, task: id }, "listeners could not be notified of a task of another node");
     }
   }
 
-  /** Tells listeners to tasks of a node that it is gone: whoever reads such a task finds it failed. */
+  /** Notifies listeners to tasks of a lost node: reading such a task marks it as failed. */
   async #findLost(node: string): Promise<void> {
     const { cluster, limits, listeners, log } = this.#parts;
     try {
-      // After an outage of the store, a node has its time again.
+      // After an outage of the store, nodes get a full lease again.
       if (!cluster.isGone(node)) await sleep(limits.nodeLeaseMs, undefined, { ref: false });
       for (const [tenant, id] of listeners.tasks()) {
         await nextTurn();
         await this.#runner.read(tenant, id);
       }
     } catch (error) {
-      log.warn({ err: error, node }, "the tasks of a node that has gone could not be read");
+      log.warn({ err: error, node }, "the tasks of a lost node could not be read");
     }
   }
 
-  /** Answers the call of a tool that is a task: with the task, or like any call if the tool ends before it is one. */
+  /** Answers a call that may become a task: with the task, or with the result if the tool ends before that. */
   call(call: MethodCall, tool: Tool): Promise<Text> {
     return tool.task?.deferred ? this.#callDeferred(call, tool) : this.#callAsTask(call, tool);
   }
 
   async #callAsTask(call: MethodCall, tool: Tool): Promise<Text> {
-    const order = this.#orderOf(call, tool);
+    const order = this.#createOrder(call, tool);
     await this.#runner.admit(call.tenant);
-    return this.#answerWith(call.catalog, await this.#runner.adopt(order, this.#runner.begin(copied(order))));
+    return this.#answerWith(call.catalog, await this.#runner.adopt(order, this.#runner.begin(copyArguments(order))));
   }
 
   /** Answers like any call, unless the function declares itself a task before it ends. */
   async #callDeferred(call: MethodCall, tool: Tool): Promise<Text> {
     const { catalog, events, signal } = call;
     const { writer } = this.#parts;
-    const order = this.#orderOf(call, tool);
+    const order = this.#createOrder(call, tool);
     await this.#runner.admit(call.tenant);
     let becameTask!: () => void;
     let upstream: TaskOfUpstream | undefined;
@@ -138,7 +137,7 @@ export class Tasks {
         becameTask();
       },
     };
-    const work = this.#runner.begin(copied(order), until);
+    const work = this.#runner.begin(copyArguments(order), until);
     const stop = (): void => work.cancellation.abort();
     signal?.addEventListener("abort", stop);
     try {
@@ -155,37 +154,37 @@ export class Tasks {
   }
 
   #answerWith(catalog: Catalog, task: Task): Text {
-    return this.#parts.writer.write(catalog, "task", briefly(task));
+    return this.#parts.writer.write(catalog, "task", taskSummary(task));
   }
 
-  #orderOf(call: MethodCall, tool: Tool): TaskOrder {
+  #createOrder(call: MethodCall, tool: Tool): TaskOrder {
     const { tenant, server, catalog, client, principal, trace, answers = {} } = call;
     const { arguments: args = {} } = call.params;
     if (!isObject(args)) throw new BerthError("invalid_params", '"arguments" must be an object');
     const { capabilities } = client;
     const context = callerContextOf(call.params["_meta"]);
     // Stored with the task, and read and written with it.
-    if (heldBytes({ capabilities, ...context }) > ANSWER_BYTES) {
+    if (memoryBytes({ capabilities, ...context }) > ANSWER_BYTES) {
       const limit = `${ANSWER_BYTES} bytes, with 32 for each value`;
       throw new BerthError("invalid_params", `the "_meta" of a task has at most ${limit}`);
     }
-    const whose = { tenant, server, catalog, capabilities, principal, trace };
-    return { ...whose, tool, args: args as JsonObject | JsonText, answers, context };
+    const caller = { tenant, server, catalog, capabilities, principal, trace };
+    return { ...caller, tool, args: args as JsonObject | JsonText, answers, context };
   }
 
   /** `tasks/get`. */
   async get(call: MethodCall): Promise<Text> {
-    return this.#complete(call, await this.#detailOf(call.tenant, await this.#taskOf(call)));
+    return this.#complete(call, await this.#readDetails(call.tenant, await this.#requestedTask(call)));
   }
 
-  async #detailOf(tenant: string, task: Task): Promise<object> {
-    return inDetail(task, await this.#runner.longResult(tenant, task));
+  async #readDetails(tenant: string, task: Task): Promise<object> {
+    return taskDetails(task, await this.#runner.longResult(tenant, task));
   }
 
   /** `tasks/update`. */
   async update(call: MethodCall): Promise<Text> {
     const { tenant, params } = call;
-    const { id } = await this.#taskOf(call);
+    const { id } = await this.#requestedTask(call);
     const { inputResponses } = params;
     const runner = this.#runner;
     const answered = await runner.change(tenant, id, (task) => {
@@ -193,35 +192,35 @@ export class Tasks {
       const given = readInputResponses(inputResponses, Object.fromEntries(methods));
       if (Object.keys(given).length === 0) return undefined;
       const open = Object.entries(task.asked).filter(([key]) => !Object.hasOwn(given, key));
-      const came = Object.entries(given).map(([key, answer]) => [task.asked[key]!.key, answer] as const);
-      const answers = joinAnswers(task.answers, Object.fromEntries(came));
-      const bytes = heldBytes(answers);
+      const received = Object.entries(given).map(([key, answer]) => [task.asked[key]!.key, answer] as const);
+      const answers = joinAnswers(task.answers, Object.fromEntries(received));
+      const bytes = memoryBytes(answers);
       if (bytes > ANSWER_BYTES) {
         throw new BerthError("invalid_params", `a task cannot take ${TOO_MANY_ANSWERS}`);
       }
-      runner.checkRoom(tenant, bytes + (task.longArgs?.bytes ?? runner.bytesOf(task.args ?? {})));
+      runner.checkCapacity(tenant, bytes + (task.longArgs?.bytes ?? runner.bytesOf(task.args ?? {})));
       const next = { ...task, asked: Object.fromEntries(open), answers };
       return open.length === 0 ? runner.claim(next) : next;
     });
-    if (answered?.status === "working") await this.#goOn(call, answered);
+    if (answered?.status === "working") await this.#continue(call, answered);
     return this.#complete(call, {});
   }
 
-  async #goOn({ tenant, catalog, principal, trace }: MethodCall, task: Task): Promise<void> {
+  async #continue({ tenant, catalog, principal, trace }: MethodCall, task: Task): Promise<void> {
     try {
       const args = await this.#runner.args(tenant, task);
-      const ran = await catalogOfRelease(this.#parts.host, { tenant, catalog, principal }, task.release);
-      this.#resume(task, ran.tool(task.tool), { tenant, catalog: ran, principal, trace, args });
+      const catalogThen = await releaseCatalog(this.#parts.host, { tenant, catalog, principal }, task.release);
+      this.#resume(task, catalogThen.tool(task.tool), { tenant, catalog: catalogThen, principal, trace, args });
     } catch (error) {
       await this.#runner.fail(tenant, task.id, error);
     }
   }
 
   /**
-   * Follows the task of an upstream whose process is gone. Its principal was permitted the call when it began, and nothing
-   * new is begun.
+   * Follows an upstream's task whose Berth process is gone. Its principal was authorized when the call began, and
+   * nothing new is started.
    */
-  async #takeUp(tenant: string, task: Task): Promise<void> {
+  async #takeOver(tenant: string, task: Task): Promise<void> {
     const { host } = this.#parts;
     const { server, release } = task;
     const args = await this.#runner.args(tenant, task);
@@ -236,7 +235,6 @@ export class Tasks {
     this.#resume(task, tool, { tenant, catalog, principal, trace: undefined, args });
   }
 
-  /** Goes on with a task that this process has claimed. */
   #resume(
     task: Task,
     tool: Tool | undefined,
@@ -245,23 +243,23 @@ export class Tasks {
     if (!tool) throw new BerthError("invalid_params", `Unknown tool: ${task.tool}`);
     const { server, capabilities, answers, context, upstream } = task;
     const order: TaskOrder = { ...caller, server, capabilities, tool, answers, context, upstream };
-    this.#runner.follow(task, order, this.#runner.begin(copied(order)));
+    this.#runner.follow(task, order, this.#runner.begin(copyArguments(order)));
   }
 
   /** `tasks/cancel`. */
   async cancel(call: MethodCall): Promise<Text> {
-    const task = await this.#taskOf(call);
-    const isLeft = await this.#runner.cancel(call.tenant, task.id);
-    // Nobody follows a task that asks; nor one whose node was killed, which may not have been noticed yet.
-    if (isLeft && task.upstream) this.#cancelThere(call, task, task.upstream);
+    const task = await this.#requestedTask(call);
+    const mustNotify = await this.#runner.cancel(call.tenant, task.id);
+    // No process follows a task that waits for answers, or whose node was killed without being noticed yet.
+    if (mustNotify && task.upstream) this.#cancelUpstream(call, task, task.upstream);
     return this.#complete(call, {});
   }
 
-  /** Tells the upstream in the client's place; the client need not wait for it (SEP-2663 `tasks/cancel`). */
-  #cancelThere({ catalog, principal, client }: MethodCall, { id, tool }: Task, upstream: TaskOfUpstream): void {
+  /** Notifies the upstream for the client, which need not wait for it (SEP-2663 `tasks/cancel`). */
+  #cancelUpstream({ catalog, principal, client }: MethodCall, { id, tool }: Task, upstream: TaskOfUpstream): void {
     const cancelling = catalog.tool(tool)?.cancelTask?.(upstream, { principal, client });
     cancelling?.catch((error: unknown) => {
-      this.#parts.log.warn({ err: error, task: id }, "an upstream could not be told that its task is cancelled");
+      this.#parts.log.warn({ err: error, task: id }, "an upstream could not be notified that its task was cancelled");
     });
   }
 
@@ -269,13 +267,13 @@ export class Tasks {
     return this.#parts.writer.write(catalog, "complete", result);
   }
 
-  async #taskOf(call: MethodCall): Promise<Task> {
+  async #requestedTask(call: MethodCall): Promise<Task> {
     const { tenant, client, params } = call;
     if (!declaresTasks(client)) throw lacksTasks();
     const { taskId } = params;
     if (typeof taskId !== "string") throw new BerthError("invalid_params", '"taskId" must be a string');
     const task = await this.#runner.read(tenant, taskId);
-    if (task && isOf(task, call)) return task;
+    if (task && isOwnedBy(task, call)) return task;
     throw new BerthError("invalid_params", "this server does not have such a task, or no longer has it");
   }
 }
@@ -289,14 +287,14 @@ export interface TasksParts extends QuestionParts {
   readonly log: Log;
 }
 
-/** Tells other nodes of a change to a task. */
+/** Topic of messages to other nodes about a changed task. */
 const CHANGED = "task";
 
 type TaskOwner = Pick<MethodCall, "tenant" | "server" | "principal">;
 
 /**
  * The tool of `tools/call` if the call may become a task, which its client has to support. Throws `missing_capability`
- * when the tool has to be one, and the client does not.
+ * when the tool requires a task and the client does not support them.
  */
 export function taskTool({ catalog, client, params }: MethodCall): Tool | undefined {
   const { name } = params;
@@ -308,12 +306,12 @@ export function taskTool({ catalog, client, params }: MethodCall): Tool | undefi
 }
 
 /** Another principal's task looks like one that does not exist. */
-function isOf(task: Task, { server, principal }: Pick<MethodCall, "server" | "principal">): boolean {
+function isOwnedBy(task: Task, { server, principal }: Pick<MethodCall, "server" | "principal">): boolean {
   return task.server === server && task.principal === principal?.id;
 }
 
-/** A run fills in defaults; each round begins with what the client sent. */
-function copied(order: TaskOrder): TaskOrder {
+/** A run fills in defaults, and each round has to begin with what the client sent. */
+function copyArguments(order: TaskOrder): TaskOrder {
   const { args } = order;
   return { ...order, args: args instanceof JsonText ? new JsonText(args.text, args.digest) : structuredClone(args) };
 }

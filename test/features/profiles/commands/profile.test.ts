@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { cp, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
-import type { Ran } from "../../../support/commands.ts";
+import { exits, type Ran } from "../../../support/commands.ts";
 import { berthInProcess as berth, type InProcessOptions } from "../../../support/in-process.ts";
 import { rows } from "../../../support/rows.ts";
 import { temporaryFolder } from "../../../support/temporary-folder.ts";
@@ -78,8 +78,7 @@ test("a profile designed by a model is taken in every shape of the seed, with wh
   assert.equal((await home.run(["create", "enhanced"], { input: JSON.stringify(enhanced) })).code, 0);
   assert.equal((await home.read("enhanced", "_meta"))["schema_validation"], "error");
 
-  const minimal = await home.run(["create", "minimal", "--offline"], { input: JSON.stringify(launcher) });
-  assert.equal(minimal.code, 0);
+  await exits(0, home.run(["create", "minimal", "--offline"], { input: JSON.stringify(launcher) }));
   assert.deepEqual(await readdir(home.folder("minimal")), ["_meta.json"]);
   const naked = await berth(["cat", "@minimal?tool=search&gene=BRAF"], home);
   assert.deepEqual([naked.stderr, naked.records.length], ["", 1]);
@@ -163,8 +162,7 @@ test("@server/tool?query, @server?tool=, @server?list=tools and inspect reach th
   assert.match((await cat("@bio/find?gene=BRAF&page=4")).records[0].text, /page 4/);
   assert.match((await cat("@bio?tool=search&gene=BRAF")).records[0].text, /page 1/);
   assert.equal((await cat("@bio?list=tools")).records.map(({ name }) => name).join(), "search,trial_search");
-  const put = await berth(["put", "@bio/find"], { ...home, input: '{"gene":"A"}\n{"gene":"B"}\n' });
-  assert.equal(put.code, 0, put.stderr);
+  const put = await exits(0, berth(["put", "@bio/find"], { ...home, input: '{"gene":"A"}\n{"gene":"B"}\n' }));
   assert.equal(put.records.length, 2);
   assert.match((await berth(["inspect", "@bio"], home)).stdout, /^@bio\n {2}biomcp 1\.0\.0/);
   const info = JSON.parse((await home.run(["info", "@bio"])).stdout) as Record<string, unknown>;
@@ -243,8 +241,7 @@ test("validate exits with 1 when calls may fail, diff with 0; both tell the chan
     validated.stdout,
     /^@bio: changed\nChanges detected:\n {2}- Tool 'search': "gene" is now called "query"/,
   );
-  const diff = await home.run(["diff", "bio", "--format", "json"]);
-  assert.equal(diff.code, 0);
+  const diff = await exits(0, home.run(["diff", "bio", "--format", "json"]));
   const { status, changes, expectedHash, currentHash } = JSON.parse(diff.stdout) as Record<string, unknown>;
   assert.deepEqual([status, (changes as object[]).length, expectedHash === currentHash], ["changed", 3, false]);
 
@@ -291,16 +288,15 @@ test("update shows what it does, follows renames, tries the examples, and saves 
     tested_with: ["gene=EGFR&page=2", "EGFR"],
   });
   await home.edit("bio", "_meta", { custom: "kept" });
-  const { code, stdout, stderr } = await home.run(["update", "@bio", "--yes"]);
-  assert.equal(code, 0, stderr);
+  const { stdout } = await exits(0, home.run(["update", "@bio", "--yes"]));
   const meta = await home.read("bio", "_meta");
   assert.deepEqual(stdout.split("\n"), [
     "Connecting to bio MCP server...",
     "Fetching current tool schemas...",
     "",
     "Changes detected:",
-    `  - Tool 'search': "gene" is now called "query": calls that give it under its old name are refused or ignored. (breaking)`,
-    `  - Tool 'search': "disease" is removed: calls that give it no longer fit the schema, and may be refused. (breaking)`,
+    `  - Tool 'search': "gene" is now called "query": calls that use its old name are refused or ignored. (breaking)`,
+    `  - Tool 'search': "disease" is removed: calls that pass it no longer fit the schema, and may be refused. (breaking)`,
     `  - Tool 'search': "filters" is new, and may be left out. (not breaking)`,
     "",
     "Update strategy:",

@@ -5,7 +5,7 @@ import { test, type TestContext } from "node:test";
 import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { readConfig } from "../../../../src/config.ts";
-import { call, post, request } from "../../../support/berth.ts";
+import { call, post, request, withStatus } from "../../../support/berth.ts";
 import { berth, cliFor } from "../../../support/commands.ts";
 import { isAlive, processesWith } from "../../../support/processes.ts";
 import { rows } from "../../../support/rows.ts";
@@ -125,8 +125,7 @@ test("over HTTP explore is off unless BERTH_EXPLORE says so, and then it is a se
   assert.equal((await fetch(`${off.url}/mcp/explore`, { headers: { accept: "text/html" } })).status, 404);
 
   const on = await berthFor(t, { files: ["reference_templates/echo.ts"], env: { BERTH_EXPLORE: "on" } });
-  const meta = await fetch(`${on.url}/mcp/meta/explore`, { headers: { accept: "text/html" } });
-  assert.equal(meta.status, 200);
+  const meta = await withStatus(200, fetch(`${on.url}/mcp/meta/explore`, { headers: { accept: "text/html" } }));
   const page = await meta.text();
   assert.match(page, /draft_profile/);
   assert.doesNotMatch(page, /tab=(?:code|settings)/, "nobody can edit it");

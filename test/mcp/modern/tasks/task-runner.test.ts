@@ -134,7 +134,7 @@ describe("tasks and the process that runs them", () => {
     await until(async () => {
       const { status, statusMessage = "" } = (await send(rig, "tasks/get", { taskId })).result;
       assert.equal(status, "working");
-      return statusMessage.includes("It has ended, but its outcome cannot be stored now");
+      return statusMessage.includes("It has ended, but its outcome is not stored yet");
     });
     isFull = false;
     assert.equal((await untilIs(rig, taskId, "completed")).result.content[0].text, "done");
@@ -230,7 +230,7 @@ describe("tasks and the process that runs them", () => {
       limits: { ...defaultLimits, nodeLeaseMs: 60 },
       log: createLog("silent"),
       writer: new ResultWriter("0"),
-      takeUp: () => Promise.resolve(),
+      takeOver: () => Promise.resolve(),
       onChange() {},
     });
     const text = JSON.stringify({ long: "x".repeat(1_000_000) });
@@ -327,8 +327,8 @@ describe("tasks and the process that runs them", () => {
       await untilIs(rig, taskId, "completed");
     };
     for (const [bounds, reason] of [
-      [{ keptTasksPerTenant: 2 }, /keeps 2 tasks, and may keep 2; .*BERTH_TASK_TTL_MS.* try again later/],
-      [{ keptTaskBytesPerTenant: 8_000 }, /tasks of \d{4} bytes, and may keep 8000/],
+      [{ keptTasksPerTenant: 2 }, /stores 2 tasks, and the limit is 2; .*BERTH_TASK_TTL_MS.* try again later/],
+      [{ keptTaskBytesPerTenant: 8_000 }, /tasks of \d{4} bytes, and the limit is 8000/],
     ] as const) {
       const restore = lower(bounds);
       const records = memoryRecords();

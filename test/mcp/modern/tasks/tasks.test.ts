@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
 import { type JsonObject } from "../../../../src/lib/json.ts";
-import { ended, type Task } from "../../../../src/mcp/modern/tasks/task.ts";
-import { modern, type Reply } from "../../../support/berth.ts";
+import { withOutcome, type Task } from "../../../../src/mcp/modern/tasks/task.ts";
+import { modern, withStatus, type Reply } from "../../../support/berth.ts";
 import { longJsonIn } from "../../../support/long-json.ts";
 import { openStream, startRig } from "../../../support/mcp-host.ts";
 import { inSuite } from "../../../support/suite.ts";
@@ -72,7 +72,7 @@ describe("tasks", () => {
   it("ask a thousand questions at most", () => {
     const seenKeys = Array.from({ length: 1_000 }, (_, at) => `key${at}`);
     const asked = (keys: readonly string[]): Task =>
-      ended({ seenKeys: keys, capabilities: { elicitation: {} } } as unknown as Task, {
+      withOutcome({ seenKeys: keys, capabilities: { elicitation: {} } } as unknown as Task, {
         inputRequests: { it: QUESTION },
       });
     assert.equal(asked(seenKeys.slice(1)).status, "input_required");
@@ -195,8 +195,7 @@ describe("tasks", () => {
     const taskId = await create("fails");
     for (const name of ["", "other"]) {
       const params = { _meta: WITH_TASKS, taskId };
-      const { status, body } = await modern(rig.url("server"), "tasks/get", params, { "Mcp-Name": name });
-      assert.equal(status, 400);
+      const { body } = await withStatus(400, modern(rig.url("server"), "tasks/get", params, { "Mcp-Name": name }));
       assert.equal(body.error.code, -32020);
     }
   });
