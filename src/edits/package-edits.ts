@@ -91,8 +91,7 @@ export function createPackageEdits(dependencies: PackageEditsDependencies): Pack
     if (!writable) throw new BerthError("read_only");
     if (!rights.has("values", undefined)) throw rights.refusal("values", undefined, "to change the packages");
     if (mayHave(tenant)) return;
-    const message =
-      `the tenant "${tenant}" may not have npm packages; ` + "its operator can allow it with BERTH_TENANT_PACKAGES";
+    const message = `the tenant "${tenant}" may not have npm packages; its operator can allow it with BERTH_TENANT_PACKAGES`;
     throw new BerthError("forbidden", message);
   }
 

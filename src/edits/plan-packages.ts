@@ -54,8 +54,7 @@ export async function planPackages(
   const nothing = { text: text ?? "", before, after: undefined, blocks: [], problems: [] };
   if (text === null) return nothing;
   if (!mayHave(tenant)) {
-    const message =
-      `The tenant "${tenant}" may not have npm packages; ` + "its operator can allow it with BERTH_TENANT_PACKAGES";
+    const message = `The tenant "${tenant}" may not have npm packages; its operator can allow it with BERTH_TENANT_PACKAGES`;
     return { ...nothing, problems: [{ code: "packages-off", message, severity: "error" }] };
   }
   const problems = await jsonProblems(PACKAGES, text, tenant);

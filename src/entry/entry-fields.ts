@@ -150,7 +150,7 @@ export const entryFields = {
     form: { label: "Tools", control: "tools", covers: ["auto_discover"] },
   },
   /**
-   * Whether functions of the definition that `tools` does not name become tools as well. Default: true, unless `tools`
+   * True if functions of the definition that `tools` does not name become tools as well. Default: true, unless `tools`
    * names any.
    */
   auto_discover: { type: "boolean" },

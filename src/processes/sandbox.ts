@@ -150,7 +150,7 @@ export function nobodyForRoot(): User | undefined {
  * True if a trial that ended this way shows that the sandbox is forbidden or broken here. Otherwise it was only
  * unavailable: processes, memory or descriptors were short, or the trial was killed.
  */
-export function isConclusive({ code, startError, stderr: stderr }: Trial): boolean {
+export function isConclusive({ code, startError, stderr }: Trial): boolean {
   if (startError) return !shortage.test(startError.message);
   return code !== null && code > 0 && code < 128 && (!shortage.test(stderr) || forbidsNamespaces());
 }

@@ -48,7 +48,7 @@ function parsed(text: string, form: RegExp): unknown[] {
     .map((line): unknown => JSON.parse(line));
 }
 
-/** What a command printed, which has to end with this exit code. */
+/** Resolves with the output of a command, and fails unless it ends with this exit code. */
 export async function exits<T extends Pick<Ran, "code" | "stderr">>(code: number, running: Promise<T>): Promise<T> {
   const ran = await running;
   assert.equal(ran.code, code, ran.stderr);

@@ -15,7 +15,7 @@ export function temporaryFolder(t: Ending = { after }): string {
   return folder;
 }
 
-/** What was opened for a test, which is closed after it. */
+/** Closes a resource after the test, and returns it. */
 export function closeAfter<T extends { close(): unknown }>(t: Ending, opened: T): T {
   t.after(() => opened.close());
   return opened;

@@ -39,7 +39,7 @@ export class Consents implements ConsentPort {
   }
 
   async #check(
-    { schemaNames: schemaNames, ...tool }: ToolWithSchema,
+    { schemaNames, ...tool }: ToolWithSchema,
     args: JsonObject | JsonText,
     options: CallOptions,
   ): Promise<Checked> {

@@ -45,12 +45,7 @@ interface StateEditsDependencies extends StateRules {
   readonly directory: (tenant: string) => Directory | undefined;
 }
 
-export function createStateEdits({
-  store,
-  directory,
-  quotaFor: quotaFor,
-  writable,
-}: StateEditsDependencies): StateEdits {
+export function createStateEdits({ store, directory, quotaFor, writable }: StateEditsDependencies): StateEdits {
   const mayWrite = (): void => {
     if (!writable) throw new BerthError("read_only");
   };

@@ -55,7 +55,7 @@ const SHORT_BYTES = 8 * 1024;
  * - `stateDelete`: `{key, expected?}` → true; false if there is none, or its version differs.
  * - `stateList`: `{prefix?, after?, limit?, values?}` → `{items, next?}`, each item with its key and its size.
  */
-export function stateRequests({ quotaFor: quotaFor, writable, now }: StateRules): GuestRequests {
+export function stateRequests({ quotaFor, writable, now }: StateRules): GuestRequests {
   const mayWrite = (): void => {
     if (!writable) throw new BerthError("read_only", "servers can read their state but not change it");
   };

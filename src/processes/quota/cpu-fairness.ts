@@ -18,7 +18,7 @@ export class CpuFairness {
   #timer: NodeJS.Timeout | undefined;
 
   /** `calmMs`: how long a tenant must use little to be calm again; `cpuMsPerSecond`: its CPU limit, 0 for none. */
-  constructor({ calmMs = CALM_MS, cpuMsPerSecond: cpuMsPerSecond = () => 0 }: CpuFairnessOptions = {}) {
+  constructor({ calmMs = CALM_MS, cpuMsPerSecond = () => 0 }: CpuFairnessOptions = {}) {
     this.#calmMs = calmMs;
     this.#cpuMsPerSecond = cpuMsPerSecond;
   }
