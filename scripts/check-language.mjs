@@ -17,7 +17,10 @@ const WORDS = [
   [/\bprocessors?(?! architecture)\b/i, "CPU, CPU time"],
   [/\bmend(?:s|ed|ing)?\b/i, "fix"],
   [/\bbesides?\b/i, "next to, in addition to"],
-  [/\b(?:a|the|one|each|every|its|these|such|no|in) letters?\b(?! (?:case|or (?:a )?digit|and digit|of the alphabet))/i, "message"],
+  [
+    /\b(?:a|the|one|each|every|its|these|such|no|in) letters?\b(?! (?:case|or (?:a )?digit|and digit|of the alphabet))/i,
+    "message",
+  ],
   [/\bletters (?:to|from|between|that|are|of (?!the alphabet))/i, "messages"],
   [/\b(?:is|are|was|were|be) none\b/i, "is invalid, is not a …"],
   [/\bhears? (?:of|from|that|what|nothing)\b|\bheard of\b/i, "is notified of"],
@@ -28,14 +31,20 @@ const WORDS = [
   [/\bone after (?:the other|another)\b/i, "sequentially"],
   [/\bgrowing distance\b/i, "backoff"],
   [/\b(?:no|has|have|there is|make|makes|for|more|enough) room\b/i, "capacity, quota"],
-  [/\b(?:is|are|was|were|be|been|being|not|and) told\b|\btells? (?:of|them|it|the client|clients|listeners)\b/i, "is notified, reports"],
+  [
+    /\b(?:is|are|was|were|be|been|being|not|and) told\b|\btells? (?:of|them|it|the client|clients|listeners)\b/i,
+    "is notified, reports",
+  ],
   [/\b(?:is|are|was|were|be) said\b/i, "is reported"],
   [/\bcarr(?:y|ies|ied|ying) (?:it |them )?out\b/i, "execute, run"],
   [/\b(?:of|by|from|with|for|to) others\b|\bothers'/i, "other tenants, other clients, upstreams"],
   [/\blikewise\b/i, "(delete)"],
   [/\b(?:has|have|is|are|had) (?:it |them )?in hand\b/i, "is processing"],
   [/\bhold(?:s|ing)? (?:it |that |them |the \w+ )?(?:up|back)\b|\bheld (?:up|back)\b/i, "block; withhold"],
-  [/\b(?:it|that|they|which|there|what|\w+s?) stands? (?:in|here|there|before|after|beside|at|on|under|as)\b/i, "is stored in, is listed in"],
+  [
+    /\b(?:it|that|they|which|there|what|\w+s?) stands? (?:in|here|there|before|after|beside|at|on|under|as)\b/i,
+    "is stored in, is listed in",
+  ],
   [/\bgoes? on (?:as|being|until|without)\b/i, "continues"],
   [/\b(?:who|which) (?:may|can|has|is) (?:have|be) what\b/i, "(say which)"],
   [/\bat a time that\b|\bby then\b.*\bby then\b/i, "(rewrite)"],
@@ -43,8 +52,10 @@ const WORDS = [
   [/\bways? (?:in|out)\b(?! (?:which|that))/i, "ingress, egress"],
 ];
 
-const NAMES = /^(?:told|said|foreseen|would|was|were|stood|stands|anew|nobody|somebody|wanted|given|known|asker|errands?|letters?|strangers?|stray|unheard\w*|aside|mend\w*)$/i;
-const COMPOUND = /^(?:told|said|foreseen|errand|letter|asker|unheard)[A-Z]|(?:Told|Said|Foreseen|Errands?|Letters?|Stranger|Anew|Asker|Ofs?)$/;
+const NAMES =
+  /^(?:told|said|foreseen|would|was|were|stood|stands|anew|nobody|somebody|wanted|given|known|asker|errands?|letters?|strangers?|stray|unheard\w*|aside|mend\w*)$/i;
+const COMPOUND =
+  /^(?:told|said|foreseen|errand|letter|asker|unheard)[A-Z]|(?:Told|Said|Foreseen|Errands?|Letters?|Stranger|Anew|Asker|Ofs?)$/;
 const TITLE = /^(?:and|or|but|nor|that|which|who|whose|whom|of|is|are|has|have|was|were|what|whatever|whether)\b/i;
 const LONGEST = 45;
 
@@ -65,7 +76,8 @@ function prose(file, line, text) {
   const plain = text.replace(/`[^`\n]*`/g, "`x`");
   for (const [pattern, hint] of WORDS) {
     const match = pattern.exec(plain);
-    if (match) note("word", file, line, plain.slice(Math.max(0, match.index - 40), match.index + 60), `“${match[0]}”: ${hint}`);
+    if (match)
+      note("word", file, line, plain.slice(Math.max(0, match.index - 40), match.index + 60), `“${match[0]}”: ${hint}`);
   }
 }
 
@@ -85,14 +97,22 @@ function code(file, text) {
     sentences(file, lineOf(index), inner);
   }
   const visit = (node) => {
-    if (ts.isStringLiteralLike(node) || node.kind >= ts.SyntaxKind.TemplateHead && node.kind <= ts.SyntaxKind.TemplateTail) {
-      const title = ts.isCallExpression(node.parent) && node.parent.arguments[0] === node && /^(?:it|test)\b/.test(node.parent.expression.getText());
-      if (title && TITLE.test(node.text)) note("title", file, lineOf(node.getStart()), node.text, "begin with the subject or a verb");
+    if (
+      ts.isStringLiteralLike(node) ||
+      (node.kind >= ts.SyntaxKind.TemplateHead && node.kind <= ts.SyntaxKind.TemplateTail)
+    ) {
+      const title =
+        ts.isCallExpression(node.parent) &&
+        node.parent.arguments[0] === node &&
+        /^(?:it|test)\b/.test(node.parent.expression.getText());
+      if (title && TITLE.test(node.text))
+        note("title", file, lineOf(node.getStart()), node.text, "begin with the subject or a verb");
       if (/ .* /.test(node.text)) prose(file, lineOf(node.getStart()), node.text);
     }
     const { name } = node;
     if (name && ts.isIdentifier(name) && node.kind !== ts.SyntaxKind.PropertyAccessExpression) {
-      if (NAMES.test(name.text) || COMPOUND.test(name.text)) note("name", file, lineOf(name.getStart()), name.text, "a noun or a verb that a stranger guesses");
+      if (NAMES.test(name.text) || COMPOUND.test(name.text))
+        note("name", file, lineOf(name.getStart()), name.text, "a noun or a verb that a stranger guesses");
     }
     ts.forEachChild(node, visit);
   };
@@ -106,7 +126,9 @@ for (const file of execFileSync("git", ["ls-files"], { encoding: "utf8", maxBuff
     let text = readFileSync(file, "utf8").replace(/```[^]*?```|<!--[^]*?-->/g, (block) => block.replace(/[^\n]/g, ""));
     if (file.endsWith(".hbs")) text = text.replace(/{{[^]*?}}|<[^>]*>/g, (part) => part.replace(/[^\n]/g, ""));
     text.split("\n").forEach((each, index) => prose(file, index + 1, each));
-    if (file.endsWith(".md")) for (const part of text.split(/\n\s*\n|\n(?=[|#*-])/)) if (!part.startsWith("|")) sentences(file, text.slice(0, text.indexOf(part)).split("\n").length, part);
+    if (file.endsWith(".md"))
+      for (const part of text.split(/\n\s*\n|\n(?=[|#*-])/))
+        if (!part.startsWith("|")) sentences(file, text.slice(0, text.indexOf(part)).split("\n").length, part);
   }
 }
 

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from "node:fs";
 import { isDeepStrictEqual } from "node:util";
-import { packageImports } from "../../dist/src/discover/files/imports.js";
+import { findPackageImports } from "../../dist/src/discover/files/imports.js";
 import { openExecutor } from "../../dist/src/executor/open-executor.js";
 import { rawBlock } from "../../dist/src/lib/cid.js";
 import { defaultLimits } from "../../dist/src/limits/limits.js";
@@ -31,7 +31,7 @@ export function definitionOf(name, set) {
   const file = new URL(`calls/${entry}`, import.meta.url);
   if (!existsSync(file)) throw new Error(`No definition uses ${name}: write scripts/packages/calls/${entry}`);
   const source = { language: "typescript", server: "packages", entry, files: { [entry]: readFileSync(file, "utf8") } };
-  const packages = packagesInReach(set, packageImports(source));
+  const packages = packagesInReach(set, findPackageImports(source));
   return packages ? { ...source, packages } : source;
 }
 

@@ -4,7 +4,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { openCompiler } from "../../dist/src/discover/compiler.js";
-import { describingSchemas } from "../../dist/src/executor/describe-schemas.js";
+import { createSchemaDescriber } from "../../dist/src/executor/describe-schemas.js";
 import { defaultLimits } from "../../dist/src/limits/limits.js";
 import { attempt, openGuests } from "./attempt.mjs";
 import { openServers } from "./network.mjs";
@@ -46,7 +46,7 @@ async function run() {
   if (unknown !== undefined) throw new Error(`${unknown} has no line in expected.json or reasons.json`);
   const { set, tarball } = await openSet();
   const executor = await openGuests(values.trusted ? "trusted" : "sandboxed");
-  const describe = describingSchemas((program) => executor.load(program), "default");
+  const describe = createSchemaDescriber((program) => executor.load(program), "default");
   const compiler = openCompiler(defaultLimits, { describe });
   const servers = openServers();
   const results = [];

@@ -3,7 +3,7 @@ import { BerthError } from "../lib/errors.ts";
 import type { Log } from "../lib/log.ts";
 import type { Limits } from "../limits/limits.ts";
 import type { Tenants, TokenRecords } from "../store/store.ts";
-import { AccessTokens, type AskedResource } from "./oauth/access-tokens.ts";
+import { AccessTokens, type RequestedResource } from "./oauth/access-tokens.ts";
 import type { OauthSettings } from "./oauth/settings.ts";
 import { createPrincipal, type Principal } from "./principal.ts";
 import { isTokenText } from "./token-text.ts";
@@ -26,7 +26,7 @@ export interface Access {
   principalOf(
     token: string,
     tenant: string,
-    requested: () => AskedResource | undefined,
+    requested: () => RequestedResource | undefined,
   ): Principal | Promise<Principal>;
   /** The tenant's authorization server may have changed: tokens of the former one are no longer valid. */
   oauthChanged(tenant: string): void;

@@ -1,7 +1,7 @@
 import type { Principal } from "../access/principal.ts";
 import { clock } from "../lib/clock.ts";
 import { isSameJson } from "../lib/json.ts";
-import { sharing, type SharedLimits } from "../lib/shared-limits.ts";
+import { shareLimit, type SharedLimits } from "../lib/shared-limits.ts";
 import { tenantSetting, type TenantLimits } from "../limits/limits.ts";
 import { Gate, type GateLimits, type GateSettings } from "./gate.ts";
 
@@ -85,14 +85,14 @@ export class Admission {
     const label = `the tenant "${tenant}"`;
     const gates: TenantGates = {
       limits,
-      gate: new Gate(label, limits, SETTINGS.requests, "requests", sharing(this.#sharedLimits, tenant, "requests")),
+      gate: new Gate(label, limits, SETTINGS.requests, "requests", shareLimit(this.#sharedLimits, tenant, "requests")),
       principals: new Map(),
       streams: new Gate(
         label,
         { ...NO_RATE, requests: limits.streams },
         SETTINGS.streams,
         "streams",
-        sharing(this.#sharedLimits, tenant, "streams"),
+        shareLimit(this.#sharedLimits, tenant, "streams"),
       ),
       streamers: new Map(),
     };
@@ -104,7 +104,7 @@ export class Admission {
     const cached = gates.get(id);
     if (cached) return cached;
     if (gates.size >= PRINCIPALS_MAX) removeIdle(gates, clock.now());
-    const shared = sharing(this.#sharedLimits, tenant, `${counted} of a principal`, id);
+    const shared = shareLimit(this.#sharedLimits, tenant, `${counted} of a principal`, id);
     const settings = counted === "streams" ? SETTINGS.principalStreams : SETTINGS.principalRequests;
     const gate = new Gate(`this token of the tenant "${tenant}"`, limits, settings, counted, shared);
     gates.set(id, gate);

@@ -1,5 +1,5 @@
 import { clock } from "../lib/clock.ts";
-import { sharing, type SharedLimits } from "../lib/shared-limits.ts";
+import { shareLimit, type SharedLimits } from "../lib/shared-limits.ts";
 import { fixed } from "../limits/fixed.ts";
 import { type Limits, limitVariable } from "../limits/limits.ts";
 import { Gate } from "./gate.ts";
@@ -60,7 +60,7 @@ export class AnonymousLimits {
       },
       SETTINGS,
       "requests without a valid token",
-      sharing(this.#sharedLimits, ANONYMOUS, "requests", address),
+      shareLimit(this.#sharedLimits, ANONYMOUS, "requests", address),
     );
   }
 }

@@ -1,5 +1,5 @@
 import {
-  partOf,
+  shareOfLimit,
   SharedRate,
   type OwnUse,
   type SharedLimit,
@@ -119,7 +119,7 @@ export class Gate implements SharedLimit {
   #capacityBeside(otherUse: LimitUse): number {
     const { requests } = this.#limits;
     const demand = Math.max(this.#demand, this.#active + this.#rejected);
-    const share = Math.ceil(requests * partOf(requests, demand, otherUse.wanted));
+    const share = Math.ceil(requests * shareOfLimit(requests, demand, otherUse.wanted));
     return Math.min(share, requests - otherUse.underWay);
   }
 

@@ -7,7 +7,7 @@ const NAMES = Object.keys(tenantLimitNames) as (keyof TenantLimits)[];
 type TenantLimitDefaults = Pick<Limits, (typeof tenantLimitNames)[keyof TenantLimits]>;
 
 /** The limits of a tenant in each of `workers` workers, where `defaults` are those of one worker. */
-export function tenantLimitsOfWorker(defaults: Limits, own: JsonObject, workers: number): TenantLimits {
+export function workerTenantLimits(defaults: Limits, own: JsonObject, workers: number): TenantLimits {
   const shares = Object.entries(own).map(([name, value]) => {
     const limit = tenantLimitNames[name as keyof TenantLimits];
     return [name, workerShare(defaults, limit, value as number, workers)];

@@ -103,7 +103,7 @@ export interface AuditLinks {
   anchor(options?: { readonly now?: boolean; readonly patient?: boolean }): Promise<AuditHead | undefined>;
 
   /** Removes some of the links that are older or larger than the limits allow. True if there may be more to remove. */
-  retain(keep: Keep): Promise<boolean>;
+  retain(keep: AuditRetentionLimits): Promise<boolean>;
 }
 
 /** The parts of the audit log that verification reads. */
@@ -124,7 +124,7 @@ export interface LinkQuery {
 export const RETAINED_SHARE = 0.9;
 
 /** For each limit, 0 means no limit. */
-export interface Keep {
+export interface AuditRetentionLimits {
   readonly auditDays: number;
   readonly auditCallDays: number;
   readonly auditBytesPerTenant: number;
@@ -136,7 +136,7 @@ export interface Retention extends Pick<AuditLink, "chain" | "number" | "arrival
   /** Set if the record is unreadable; nothing else is known then. */
   readonly isDamaged?: true;
   /** Missing in a damaged or forged record. */
-  readonly limits?: Keep;
+  readonly limits?: AuditRetentionLimits;
   /** Only for the service: all links of the chain up to this one were removed. */
   readonly cut?: ChainHead & { readonly last: RemovedLink | undefined };
   /** Bodies of the tenant up to this number were removed, either those of calls or all others. */

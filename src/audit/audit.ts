@@ -2,7 +2,14 @@ import { BerthError } from "../lib/errors.ts";
 import type { JsonObject } from "../lib/json.ts";
 import type { Log } from "../lib/log.ts";
 import { fixed } from "../limits/fixed.ts";
-import { auditEntry, SERVICE, type AuditLinks, type AuditEntry, type AuditKind, type Keep } from "./audit-entry.ts";
+import {
+  auditEntry,
+  SERVICE,
+  type AuditLinks,
+  type AuditEntry,
+  type AuditKind,
+  type AuditRetentionLimits,
+} from "./audit-entry.ts";
 import type { AuditedCall } from "./call-block.ts";
 import type { AuditFilter } from "./filter.ts";
 import { searchLog, type FoundRecords } from "./search.ts";
@@ -49,7 +56,7 @@ interface AuditOptions {
   readonly madeAt: (tenant: string) => Promise<number>;
   /** True if this is the process of the cluster that enforces retention. By default, it is. */
   readonly mayRetain?: () => Promise<boolean>;
-  readonly limits: Keep;
+  readonly limits: AuditRetentionLimits;
   readonly log: Log;
 }
 

@@ -1,5 +1,5 @@
 import { digestOfJson } from "../lib/canonical-json.ts";
-import { isObject, JsonText, soundObject } from "../lib/json.ts";
+import { isObject, JsonText, tryParseObject } from "../lib/json.ts";
 import { LongJson } from "../lib/long-text.ts";
 import type { AuditEntry } from "./audit-entry.ts";
 import type { AuditFilter } from "./filter.ts";
@@ -123,7 +123,7 @@ type BlockCall = readonly [
  * filter, and "damaged" if it is unreadable. Most calls are only tested against the filter.
  */
 export function readCalls(body: string) {
-  const block = soundObject(body);
+  const block = tryParseObject(body);
   if (!isBlock(block)) return undefined;
   const { tools, principals, dropped, calls } = block;
   return {

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { canonicalJson } from "../lib/canonical-json.ts";
-import { soundObject } from "../lib/json.ts";
+import { tryParseObject } from "../lib/json.ts";
 import type { AuditEntry, AuditHead, AuditLink, ChainHead } from "./audit-entry.ts";
 
 /** The head of an empty chain. */
@@ -52,7 +52,7 @@ export function anchorBody(heads: readonly (AuditHead & { readonly tenant: strin
 
 /** Undefined if the body is not that of an anchor. */
 export function parseAnchor(body: string | null): readonly (ChainHead & { readonly chain: string })[] | undefined {
-  const { heads } = soundObject(body ?? "") ?? {};
+  const { heads } = tryParseObject(body ?? "") ?? {};
   if (!Array.isArray(heads)) return undefined;
   const parsed = heads.map((head) => {
     const [chain, number, hex] = Array.isArray(head) ? head : [];
@@ -67,14 +67,14 @@ export function toHex(bytes: Uint8Array): string {
 }
 
 /** A head as text: `1234:9f86d0…`. */
-export function headText({ number, hash }: AuditHead): string {
+export function formatHead({ number, hash }: AuditHead): string {
   return `${number}:${toHex(hash)}`;
 }
 
 const HEAD_TEXT = /^([1-9]\d{0,14}):([0-9a-f]{64})$/;
 
 /** Undefined if the text is not a head. */
-export function readHead(text: string): AuditHead | undefined {
+export function parseHead(text: string): AuditHead | undefined {
   const [, number, hex] = HEAD_TEXT.exec(text.trim()) ?? [];
   return hex === undefined ? undefined : { number: Number(number), hash: Buffer.from(hex, "hex") };
 }

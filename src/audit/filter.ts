@@ -55,7 +55,7 @@ const NAME_CHARACTERS_MAX = 256;
 export const OUTCOMES: readonly string[] = ["ok", "error", "invalid", "asked", "granted", "declined", "refused"];
 
 /** Throws `invalid_params` with all problems. */
-export function readFilter(texts: FilterTexts, now: number = Date.now()): AuditFilter & { readonly limit: number } {
+export function parseFilter(texts: FilterTexts, now: number = Date.now()): AuditFilter & { readonly limit: number } {
   const problems: string[] = [];
   const readText = (field: keyof FilterTexts): string | undefined => texts[field]?.trim() || undefined;
   const oneOf = (field: "kind" | "outcome", allowed: readonly string[]): string | undefined => {
@@ -72,7 +72,7 @@ export function readFilter(texts: FilterTexts, now: number = Date.now()): AuditF
   };
   const time = (field: "since" | "until"): number | undefined => {
     const text = readText(field);
-    const ms = text === undefined ? undefined : readTime(text, now);
+    const ms = text === undefined ? undefined : parseTime(text, now);
     if (text !== undefined && ms === undefined) {
       problems.push(`${field} must be a time such as 2026-11-22T08:00Z, or a span before now such as 30m, 12h or 7d`);
     }
@@ -99,7 +99,7 @@ const UNIT_MS: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 
 const TIMESTAMP = /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(Z|[+-]\d\d:\d\d)?)?$/;
 
 /** Parses a time (UTC by default) or a span before `now` into milliseconds since the epoch; undefined if invalid. */
-export function readTime(text: string, now: number): number | undefined {
+export function parseTime(text: string, now: number): number | undefined {
   const [, count, unit = ""] = /^(\d{1,6})([mhd])$/.exec(text) ?? [];
   if (count !== undefined) return now - Number(count) * UNIT_MS[unit]!;
   const [whole, zone] = TIMESTAMP.exec(text) ?? [];

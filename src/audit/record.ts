@@ -1,4 +1,4 @@
-import { soundObject, type JsonObject } from "../lib/json.ts";
+import { tryParseObject, type JsonObject } from "../lib/json.ts";
 import type { AuditLink } from "./audit-entry.ts";
 import { readCalls } from "./call-block.ts";
 import { toHex } from "./chain.ts";
@@ -33,7 +33,7 @@ export function* matchingRecords(link: AuditLink, filter: AuditFilter, from: num
   };
   if (body === null) return yield* single({ removed: link.records, digest: toHex(link.digest) });
   const damaged = (records: number): JsonObject => ({ damaged: records, digest: toHex(link.digest) });
-  if (kind !== "call") return yield* single(soundObject(body) ?? damaged(link.records));
+  if (kind !== "call") return yield* single(tryParseObject(body) ?? damaged(link.records));
 
   const calls = readCalls(body);
   if (!calls) return yield* single(damaged(link.records));

@@ -1,5 +1,5 @@
 import { canonicalJson } from "../lib/canonical-json.ts";
-import { isObject, soundObject, type JsonObject } from "../lib/json.ts";
+import { isObject, tryParseObject, type JsonObject } from "../lib/json.ts";
 import {
   auditEntry,
   RETAINED_SHARE,
@@ -8,7 +8,7 @@ import {
   type AuditHead,
   type AuditLink,
   type Chain,
-  type Keep,
+  type AuditRetentionLimits,
   type RemovedLink,
   type Retention,
 } from "./audit-entry.ts";
@@ -72,7 +72,11 @@ export function linksToRemove(oldest: readonly RemovableLink[], before: number):
 }
 
 /** The record of the removal of links from the beginning of a chain, after the given head. */
-export function linkRemovalEntry(removed: readonly RemovableLink[], head: AuditHead, keep: Keep): AuditEntry {
+export function linkRemovalEntry(
+  removed: readonly RemovableLink[],
+  head: AuditHead,
+  keep: AuditRetentionLimits,
+): AuditEntry {
   const through = removed.at(-1)!;
   const { chain, number, at, since, tenant, kind, records, bytes, digest } = through;
   const previous = toHex(removed.at(-2)?.hash ?? head.hash);
@@ -91,7 +95,10 @@ export interface DueBodies {
   readonly before: number;
 }
 
-export function maxBodyBytes(isCall: boolean, { auditCallBytesPerTenant, auditBytesPerTenant }: Keep): number {
+export function maxBodyBytes(
+  isCall: boolean,
+  { auditCallBytesPerTenant, auditBytesPerTenant }: AuditRetentionLimits,
+): number {
   return (isCall ? auditCallBytesPerTenant : auditBytesPerTenant) || Infinity;
 }
 
@@ -111,7 +118,7 @@ interface RemovedBodies {
 export function bodiesToRemove(
   oldest: readonly StoredLink[],
   { tenant, isCall, excess, before }: DueBodies,
-  keep: Keep,
+  keep: AuditRetentionLimits,
 ): RemovedBodies | undefined {
   let [bytes, records] = [0, 0];
   const removed: StoredLink[] = [];
@@ -131,21 +138,25 @@ export function bodiesToRemove(
 }
 
 /** A record of the limits alone: later removals must comply with limits that the log itself has recorded. */
-export function limitsEntry(keep: Keep): AuditEntry {
+export function limitsEntry(keep: AuditRetentionLimits): AuditEntry {
   return retentionEntry(SERVICE, keep, {});
 }
 
 /** True if the latest record of limits has these limits and is recent enough. */
-export function isRecorded(latest: Pick<Retention, "at" | "limits"> | undefined, keep: Keep, now: number): boolean {
+export function isRecorded(
+  latest: Pick<Retention, "at" | "limits"> | undefined,
+  keep: AuditRetentionLimits,
+  now: number,
+): boolean {
   if (!latest?.limits || latest.at <= now - LIMITS_REPEAT_MS) return false;
   return canonicalJson(pickLimits(latest.limits)) === canonicalJson(pickLimits(keep));
 }
 
-function retentionEntry(tenant: string, keep: Keep, facts: JsonObject): AuditEntry {
+function retentionEntry(tenant: string, keep: AuditRetentionLimits, facts: JsonObject): AuditEntry {
   return auditEntry(tenant, "retention", { ...facts, limits: pickLimits(keep) });
 }
 
-function pickLimits({ auditDays, auditCallDays, auditBytesPerTenant, auditCallBytesPerTenant }: Keep) {
+function pickLimits({ auditDays, auditCallDays, auditBytesPerTenant, auditCallBytesPerTenant }: AuditRetentionLimits) {
   return { auditDays, auditCallDays, auditBytesPerTenant, auditCallBytesPerTenant };
 }
 
@@ -162,7 +173,7 @@ export function forgottenChainEnd({ tenant, retentionBody }: Pick<RemovableLink,
 const NO_POSITION = { chain: SERVICE, number: 0, arrival: 0, at: 0 } as const;
 
 interface RetentionFacts {
-  readonly limits?: Keep;
+  readonly limits?: AuditRetentionLimits;
   readonly through?: number;
   readonly hash?: string;
   readonly of?: string;
@@ -176,7 +187,7 @@ export function readRetention({
   body,
   ...position
 }: Pick<AuditLink, "chain" | "number" | "arrival" | "at" | "tenant" | "body">): Retention {
-  const facts = soundObject(body ?? "");
+  const facts = tryParseObject(body ?? "");
   if (!facts || !isRetentionFacts(facts)) return { ...position, isDamaged: true };
   const { limits, through, hash, of, last, chain = null } = facts;
   const record = { ...position, ...(limits && { limits }) };

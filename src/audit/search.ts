@@ -1,4 +1,4 @@
-import { turnTaker } from "../lib/event-loop.ts";
+import { createYielder } from "../lib/event-loop.ts";
 import type { AuditLink, AuditLinks } from "./audit-entry.ts";
 import { toHex } from "./chain.ts";
 import type { AuditFilter } from "./filter.ts";
@@ -33,7 +33,7 @@ export async function searchLog(links: AuditLinks, query: AuditQuery): Promise<F
   const { tenant, kind, since, until, limit, linksMax } = query;
   const position = query.cursor === undefined ? undefined : await findCursor(links, query);
   if (query.cursor !== undefined && !position) return undefined;
-  const yieldIfDue = turnTaker();
+  const yieldIfDue = createYielder();
   const records: AuditRecord[] = [];
   let from: { at: number; arrival: number } | undefined = position?.link;
   let skip = position?.skip ?? 0;

@@ -8,7 +8,7 @@ import {
   type ReadableLinks,
   type Chain,
   type ChainHead,
-  type Keep,
+  type AuditRetentionLimits,
   type Retention,
 } from "./audit-entry.ts";
 import { GENESIS, toHex, linkHash, parseAnchor } from "./chain.ts";
@@ -38,7 +38,7 @@ export interface LogFault {
 }
 
 /** Formats the position and the fault for people. */
-export function faultText({ chain, number, message }: LogFault): string {
+export function formatFault({ chain, number, message }: LogFault): string {
   const owner = chain === SERVICE ? "the service" : `the tenant ${chain}`;
   return `${chain === null ? `link ${number}` : `link ${number} of ${owner}`}: ${message}`;
 }
@@ -52,7 +52,7 @@ export function faultText({ chain, number, message }: LogFault): string {
 export async function verifyLog(
   log: ReadableLinks,
   savedHead?: AuditHead,
-  limits: Keep = defaultLimits,
+  limits: AuditRetentionLimits = defaultLimits,
 ): Promise<VerifiedLog> {
   const chainEnds = await log.heads();
   const coverage = await Coverage.of(log, savedHead);
@@ -271,10 +271,10 @@ class Removals {
   readonly #latestAt = new Map<string, number>();
   readonly #coverage: Coverage;
   readonly #now = Date.now();
-  readonly #limits: Keep;
+  readonly #limits: AuditRetentionLimits;
 
   /** Expects `retentions` newest first. */
-  constructor(retentions: readonly Retention[], coverage: Coverage, limits: Keep) {
+  constructor(retentions: readonly Retention[], coverage: Coverage, limits: AuditRetentionLimits) {
     this.#retentions = retentions;
     this.#coverage = coverage;
     this.#limits = limits;
@@ -370,7 +370,7 @@ class Removals {
   }
 
   /** Undefined if no limits are known. */
-  #limitsFor({ arrival }: Retention): Keep | undefined {
+  #limitsFor({ arrival }: Retention): AuditRetentionLimits | undefined {
     const { savedHead } = this.#coverage;
     const isApplicable = (each: Retention): boolean =>
       savedHead ? this.#coverage.covers(each) : each.arrival <= arrival;

@@ -1,7 +1,7 @@
-import { nextTurn } from "../lib/event-loop.ts";
+import { yieldToCalls } from "../lib/event-loop.ts";
 import type { Log } from "../lib/log.ts";
 import { fixed } from "../limits/fixed.ts";
-import type { AuditEntry, AuditLinks, Keep } from "./audit-entry.ts";
+import type { AuditEntry, AuditLinks, AuditRetentionLimits } from "./audit-entry.ts";
 import { CallBlock, type AuditedCall } from "./call-block.ts";
 
 const bounds = fixed({
@@ -28,7 +28,7 @@ const RETENTION_STEPS = 8;
  */
 export class AuditWriter {
   readonly #links: AuditLinks;
-  readonly #limits: Keep;
+  readonly #limits: AuditRetentionLimits;
   readonly #log: Log;
   readonly #mayRetain: () => Promise<boolean>;
   readonly #blocks = new Map<string, CallBlock>();
@@ -49,7 +49,12 @@ export class AuditWriter {
   dropped = 0;
 
   /** `mayRetain` resolves with true if this is the process of the cluster that enforces retention. */
-  constructor(links: AuditLinks, limits: Keep, log: Log, mayRetain: () => Promise<boolean> = async () => true) {
+  constructor(
+    links: AuditLinks,
+    limits: AuditRetentionLimits,
+    log: Log,
+    mayRetain: () => Promise<boolean> = async () => true,
+  ) {
     this.#links = links;
     this.#limits = limits;
     this.#log = log;
@@ -105,7 +110,7 @@ export class AuditWriter {
       while (this.#nextBatch()) {
         await this.#links.append(this.#batch, { patient });
         this.#batch = [];
-        if (this.#pending.length > 0) await nextTurn();
+        if (this.#pending.length > 0) await yieldToCalls();
       }
       await this.#anchor(patient);
       await this.#retain();
@@ -154,7 +159,7 @@ export class AuditWriter {
     let isMore = await this.#mayRetain();
     for (let step = 0; isMore && step < RETENTION_STEPS; step++) {
       isMore = await this.#links.retain(this.#limits);
-      await nextTurn();
+      await yieldToCalls();
     }
     this.#retainAt = isMore ? RETAIN_NOW : performance.now() + RETENTION_CHECK_MS;
   }

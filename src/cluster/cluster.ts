@@ -1,11 +1,11 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { clock, type Timer } from "../lib/clock.ts";
-import { soundObject, type Json, type JsonObject } from "../lib/json.ts";
+import { tryParseObject, type Json, type JsonObject } from "../lib/json.ts";
 import type { Log } from "../lib/log.ts";
-import type { Lease, Letter, NodeStore } from "../lib/node-store.ts";
+import type { Lease, NodeMessage, NodeStore } from "../lib/node-store.ts";
 import { hasEnded } from "../lib/process-identity.ts";
-import { endsWithin, LATE_MS, within } from "../lib/within.ts";
+import { settlesWithin, LATE_MS, within } from "../lib/within.ts";
 import type { Limits } from "../limits/limits.ts";
 
 /** The heartbeat interval. It also bounds how soon other nodes notice that this one is gone. */
@@ -33,7 +33,7 @@ export class Cluster {
   readonly #topics = new Map<string, MessageHandler>();
   readonly #onGone = new Set<(node: string) => void>();
   readonly #onLapse = new Set<() => void>();
-  readonly #outbox = new Map<string, Letter>();
+  readonly #outbox = new Map<string, NodeMessage>();
   /** The nodes that have yet to answer a greeting, by the number of the greeting. */
   readonly #greeted = new Map<number, (node: string) => void>();
   #otherNodes: ReadonlyMap<string, JsonObject> = new Map();
@@ -242,7 +242,7 @@ export class Cluster {
     const began = clock.now();
     try {
       const beat = nodes.beat({ id: this.id, facts: JSON.stringify(this.#facts) }, limits.nodeLeaseMs);
-      this.#isStalled = !(await endsWithin(LATE_MS, beat));
+      this.#isStalled = !(await settlesWithin(LATE_MS, beat));
       const { living, wasGone } = await beat;
       const isFirst = this.#lastBeatAt === -Infinity;
       const answered = clock.now();
@@ -256,7 +256,7 @@ export class Cluster {
       const before = this.#otherNodes;
       this.#otherNodes = new Map([
         ...(began < this.#graceUntil ? before : []),
-        ...living.filter(({ id }) => id !== this.id).map(({ id, facts }) => [id, soundObject(facts) ?? {}] as const),
+        ...living.filter(({ id }) => id !== this.id).map(({ id, facts }) => [id, tryParseObject(facts) ?? {}] as const),
       ]);
       for (const id of before.keys()) if (!this.#otherNodes.has(id)) this.#reportGone(id);
       if (!wasGone || isFirst) return;
@@ -301,7 +301,7 @@ export class Cluster {
   }
 
   /** Retries messages that the store did not accept, unless there are too many. */
-  #requeue(messages: readonly Letter[]): void {
+  #requeue(messages: readonly NodeMessage[]): void {
     if (!this.#timer || messages.length + this.#outbox.size > UNSENT_MAX) return;
     const queued = [...this.#outbox.values()];
     this.#outbox.clear();

@@ -14,7 +14,7 @@ const REQUEST_TIMEOUT_MS = 30_000;
  * Sends requests to other nodes on behalf of clients, for example to the node that has the client's connection or a
  * pending question. The other node returns its result, so that clients get the same response from every node.
  */
-export class Errands {
+export class NodeRequests {
   readonly #options: NodeRequestsOptions;
   readonly #handlers = new Map<string, NodeRequestHandler>();
   readonly #pending = new Map<string, PendingRequest>();

@@ -13,7 +13,7 @@ import { Cancellation, type CancelSignal } from "../lib/cancellation.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { JsonObject } from "../lib/json.ts";
 import type { Log } from "../lib/log.ts";
-import { piecesOf, TransferReader } from "../lib/transfer.ts";
+import { serialize, TransferReader } from "../lib/transfer.ts";
 import { fixed } from "../limits/fixed.ts";
 import type { Cluster } from "./cluster.ts";
 
@@ -113,10 +113,10 @@ export class NodeCalls {
    * Calls another node and resolves with its response. Rejects with `NotTaken` if the call was certainly not executed,
    * with `NodeLost` if it may have been, and with `cancelled` on abort of its signal.
    */
-  call(to: string, topic: string, body: unknown, { signal, onPart }: CallWays = {}): Promise<unknown> {
+  call(to: string, topic: string, body: unknown, { signal, onPart }: NodeCallOptions = {}): Promise<unknown> {
     const { cluster, now } = this.#options;
     const address = readAddress(cluster.others.get(to));
-    if (!address) return Promise.reject(new NotTaken("it is not a living node"));
+    if (!address) return Promise.reject(new CallNotAccepted("it is not a living node"));
     const expires = now() + nodeCallBounds.nodeCallMs;
     const envelope: Envelope = { from: cluster.id, to, id: randomUUID(), expires, topic, body };
     if (signal?.aborted) return Promise.reject(new BerthError("cancelled"));
@@ -139,12 +139,12 @@ export class NodeCalls {
           request.destroy();
         });
       const failOnLoss = (cause?: unknown): void => {
-        if (!isSettled) fail(mayBeExecuted ? new NodeLost(cause) : new NotTaken("it cannot be reached", cause));
+        if (!isSettled) fail(mayBeExecuted ? new NodeLost(cause) : new CallNotAccepted("it cannot be reached", cause));
       };
       const cancel = (): void => fail(new BerthError("cancelled"));
       // The other node rejects calls that arrive later. This process may have been blocked, so it first reads what has
       // arrived.
-      const giveUp = (): void => fail(new NotTaken("it does not respond"));
+      const giveUp = (): void => fail(new CallNotAccepted("it does not respond"));
       let timer = setTimeout(
         () => (timer = setTimeout(giveUp, CLOCK_PRECISION_MS)),
         nodeCallBounds.nodeCallMs + CLOCK_PRECISION_MS,
@@ -166,7 +166,7 @@ export class NodeCalls {
             for (const reply of reader.push(chunk) as Reply[]) {
               if ("part" in reply) onPart?.(reply.part);
               else if ("answer" in reply) settle(() => resolve(reply.answer));
-              else if ("refused" in reply) fail(new NotTaken(reply.refused));
+              else if ("refused" in reply) fail(new CallNotAccepted(reply.refused));
               else fail(new BerthError("internal", "another node failed"));
             }
           } catch (error) {
@@ -276,12 +276,12 @@ export class NodeCalls {
     const confirmTimer = setTimeout(() => response.flushHeaders(), CONFIRM_AFTER_MS);
     const part = (value: unknown): void => {
       if (response.writableLength > UNREAD_BYTES_MAX || response.destroyed) return;
-      response.write(Buffer.concat(piecesOf({ part: value })));
+      response.write(Buffer.concat(serialize({ part: value })));
     };
     try {
       send(response, { answer: await handler!(envelope.body, { from: envelope.from, signal, part }) });
     } catch (error) {
-      if (error instanceof NotTaken) return send(response, { refused: error.reason });
+      if (error instanceof CallNotAccepted) return send(response, { refused: error.reason });
       log.error({ err: error, topic: envelope.topic }, "a call of another node failed");
       send(response, { failed: true });
     } finally {
@@ -345,15 +345,15 @@ export interface NodeCallsOptions {
   readonly log: Log;
 }
 
-export interface CallWays {
+export interface NodeCallOptions {
   readonly signal?: CancelSignal | undefined;
   readonly onPart?: (part: unknown) => void;
 }
 
 /** Throws `NotTaken` if it does not start the call. */
-export type NodeCallHandler = (body: unknown, call: TakenCall) => Promise<unknown>;
+export type NodeCallHandler = (body: unknown, call: ReceivedCall) => Promise<unknown>;
 
-export interface TakenCall {
+export interface ReceivedCall {
   readonly from: string;
   /** Aborted when the caller no longer waits. */
   readonly signal: CancelSignal;
@@ -362,7 +362,7 @@ export interface TakenCall {
 }
 
 /** The other node did not execute the call, so it may be repeated. */
-export class NotTaken extends Error {
+export class CallNotAccepted extends Error {
   readonly reason: string;
 
   /** `reason` is what is wrong with the other node or the call. */
@@ -423,7 +423,7 @@ function readAddress(facts: JsonObject | undefined): Pick<RequestOptions, "socke
 
 /** Sends the last value of a message. A short one goes in one write together with the head. */
 function send(message: ClientRequest | ServerResponse, value: Envelope | Reply): void {
-  const pieces = piecesOf(value);
+  const pieces = serialize(value);
   const bytes = pieces.reduce((sum, { length }) => sum + length, 0);
   if (bytes <= SINGLE_WRITE_BYTES_MAX) return void message.end(Buffer.concat(pieces, bytes));
   for (const piece of pieces) message.write(piece);

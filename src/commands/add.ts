@@ -4,7 +4,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
 import { text } from "node:stream/consumers";
-import { listOfServers, PACKAGE_JSON, PACKAGE_LOCK } from "../image/image.ts";
+import { findServerList, PACKAGE_JSON, PACKAGE_LOCK } from "../image/image.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isObject, tryParseJson } from "../lib/json.ts";
 import { prettyJson } from "../lib/pretty-json.ts";
@@ -87,7 +87,7 @@ export async function remove(names: readonly string[], { from }: AddOptions): Pr
  */
 function sourcesFolder(from: string | undefined): string {
   if (from !== undefined) return resolve(from);
-  const isSources = (folder: string): boolean => listOfServers((name) => existsSync(join(folder, name))) !== undefined;
+  const isSources = (folder: string): boolean => findServerList((name) => existsSync(join(folder, name))) !== undefined;
   const sources = [".", "reference_templates"].find(isSources);
   return sources === undefined ? packagesFolder(".") : resolve(sources);
 }

@@ -11,13 +11,13 @@ import type { CompileProgress } from "../image/compile-all.ts";
 import type { Compiling } from "../image/compiling.ts";
 import { generateImage, type BundleSize, type GenerateOptions, type Generation } from "../image/generate.ts";
 import { imageNames, LOCK_FILE, type ImageName } from "../image/image.ts";
-import { confirm, readLock, type Lock, OwnLocks } from "../image/lock.ts";
+import { isUpToDate, readLock, type Lock, OwnLocks } from "../image/lock.ts";
 import { readImage } from "../image/read.ts";
 import { compareImage, writeImage, type Difference } from "../image/write.ts";
 import { rawBlock, type Cid } from "../lib/cid.ts";
 import type { JsonObject } from "../lib/json.ts";
-import { strictly, type Problem } from "../lib/problem.ts";
-import { confinementBy } from "../processes/own-program.ts";
+import { withTypeErrors, type Problem } from "../lib/problem.ts";
+import { confinementFor } from "../processes/own-program.ts";
 import { openLoader } from "./open-loader.ts";
 import { ownNpm } from "./own-npm.ts";
 import { counted, countProblems, printProblems } from "./print-problems.ts";
@@ -100,8 +100,8 @@ export async function makeImage(
   const deep = !options.ifStale && !options.refusesServers;
   // What was missing may be there now.
   const isWhole = !lock?.warnings.some(({ severity }) => severity === "error");
-  if (lock && isWhole && (await confirm(lock, { from, out, deep, sourceBytes }, compiling))) {
-    const problems = options.strict ? strictly(lock.warnings) : lock.warnings;
+  if (lock && isWhole && (await isUpToDate(lock, { from, out, deep, sourceBytes }, compiling))) {
+    const problems = options.strict ? withTypeErrors(lock.warnings) : lock.warnings;
     if (problems.some(({ severity }) => severity === "error"))
       return { ...done, status: "bad-sources", images: {}, problems };
     return { ...done, status: "unchanged", images: await imageCids(out), problems };
@@ -168,7 +168,7 @@ export function ownLock(out: string): Lock | undefined {
 
 function compilingHere(open?: Compiling["open"], describe?: DescribeSchemas) {
   const { limits, guests } = readConfig(process.env);
-  const mode = confinementBy(guests);
+  const mode = confinementFor(guests);
   const compiling: Compiling = {
     gather: (root, entry) => gatherDefinition(root, entry, limits),
     key: compileKey,

@@ -1,5 +1,5 @@
 import { readEntry } from "../entry/entry.ts";
-import { checkOptions, type Found, leaveOut, offerOf } from "../entry/offer.ts";
+import { checkOptions, type DiscoveredItems, leaveOut, buildOffer } from "../entry/offer.ts";
 import { faultOfSchema } from "../host/calls/arguments.ts";
 import { MCPS_FILE } from "../image/image.ts";
 import type { JsonObject } from "../lib/json.ts";
@@ -37,9 +37,9 @@ export async function check(path: string | undefined, { strict = false, json = f
   return problems.some(({ severity }) => severity === "error") ? 1 : 0;
 }
 
-function checkOffer(server: string, raw: JsonObject, found: Found): readonly Problem[] {
+function checkOffer(server: string, raw: JsonObject, found: DiscoveredItems): readonly Problem[] {
   const { entry } = readEntry(server, raw, { faultOf: faultOfSchema });
-  const offered = offerOf(server, found, entry);
+  const offered = buildOffer(server, found, entry);
   leaveOut(offered, entry);
   checkOptions(server, offered, entry);
   return offered.problems;

@@ -6,12 +6,12 @@ import { watch } from "chokidar";
 import type { Fill } from "../compose/core.ts";
 import { type Berth, startBerth } from "../compose/main.ts";
 import { type Config, readConfig } from "../config.ts";
-import { gatherDefinition, skillsOnDisk } from "../discover/gather.ts";
+import { gatherDefinition, listSkillFiles } from "../discover/gather.ts";
 import { serverNameProblem } from "../entry/fields.ts";
 import { originalPath } from "../image/definitions.ts";
 import { packageBlocks } from "../image/folder-packages.ts";
 import { gatherSources, type GatheredSources } from "../image/generate.ts";
-import { listOfServers, MCPS_FILE, PACKAGE_JSON } from "../image/image.ts";
+import { findServerList, MCPS_FILE, PACKAGE_JSON } from "../image/image.ts";
 import { type Cid, rawBlock } from "../lib/cid.ts";
 import { DATA_FOLDER } from "../lib/data-folder.ts";
 import type { Json } from "../lib/json.ts";
@@ -20,7 +20,7 @@ import { printableLine } from "../lib/printable.ts";
 import type { Problem } from "../lib/problem.ts";
 import type { Limits } from "../limits/limits.ts";
 import { PACKAGES, type PackageSet, readPackageSet } from "../packages/package-set.ts";
-import { ifSound } from "../store/if-sound.ts";
+import { unlessDamaged } from "../store/if-sound.ts";
 import type { Store } from "../store/store.ts";
 import { checkEntry } from "./boot.ts";
 import { DevGrants } from "./dev-grants.ts";
@@ -172,7 +172,7 @@ async function report(
 }
 
 function howToUse(path: string, { folder }: OwnFolder, { find }: ServedFolder): string {
-  const list = listOfServers((name) => existsSync(join(folder, name))) ?? MCPS_FILE;
+  const list = findServerList((name) => existsSync(join(folder, name))) ?? MCPS_FILE;
   const name = basename(path, extname(path));
   const entry = `"definition": ${JSON.stringify(path)}`;
   const add =
@@ -228,7 +228,7 @@ class ServedFolder {
   async begin(store: Store, tenant: string): Promise<FolderChange> {
     this.#names = { store, tenant };
     const packages = await store.name(tenant, "variable", PACKAGES);
-    const text = packages && (await ifSound(store.content(tenant, packages.cid)));
+    const text = packages && (await unlessDamaged(store.content(tenant, packages.cid)));
     this.#set = text && readPackageSet(new TextDecoder().decode(text));
     return this.read();
   }
@@ -239,7 +239,7 @@ class ServedFolder {
     const { isUnreadable, folder, jobs } = gathered;
     const paths = [...Object.keys(folder.cids()), ...jobs.flatMap(({ definition }) => Object.keys(definition.files))];
     const wanted = gathered.sources.mcps.references.map(({ target }) => target);
-    const skills = await Promise.all(jobs.map(({ definition }) => skillsOnDisk(this.#own.folder, definition.entry)));
+    const skills = await Promise.all(jobs.map(({ definition }) => listSkillFiles(this.#own.folder, definition.entry)));
     const within = [...paths, ...wanted]
       .map((path) => dirname(join(this.#own.folder, path)))
       .filter((each) => each.startsWith(this.#own.folder + sep));
@@ -289,7 +289,7 @@ class ServedFolder {
             const all = Object.values(this.#set?.packages ?? {});
             const tarball = all.find((each) => each.integrity === integrity)?.tarball;
             const { store, tenant } = this.#names!;
-            return tarball === undefined ? undefined : ifSound(store.content(tenant, tarball));
+            return tarball === undefined ? undefined : unlessDamaged(store.content(tenant, tarball));
           },
         },
         { gather: (root, entry) => gatherDefinition(root, entry, this.#limits) },

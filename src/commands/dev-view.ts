@@ -1,7 +1,7 @@
 import type { CalledTool, CallRecord, Hide, LiveEvent } from "../host/journal/record.ts";
 import type { CallResult } from "../host/offers/catalog.ts";
 import { LongResult } from "../host/offers/long-result.ts";
-import { beginningOf, cutText } from "../lib/cut-text.ts";
+import { jsonPrefix, cutText } from "../lib/cut-text.ts";
 import { isObject, JsonText, type Json, type JsonObject } from "../lib/json.ts";
 import { LongJson } from "../lib/long-text.ts";
 import { printable, printableLine } from "../lib/printable.ts";
@@ -155,7 +155,7 @@ export class DevView {
     let text = "";
     for (const name of names) {
       if (text.length > room) break;
-      text += `${text && " "}${name.slice(0, room)}=${beginningOf(args[name]!, room)}`;
+      text += `${text && " "}${name.slice(0, room)}=${jsonPrefix(args[name]!, room)}`;
     }
     return `${this.#cut(text, hide)} `;
   }
@@ -216,7 +216,7 @@ export class DevView {
   }
 
   #value(value: Json, hide: Hide): string {
-    return this.#cut(beginningOf(value, this.#room), hide);
+    return this.#cut(jsonPrefix(value, this.#room), hide);
   }
 
   /** Hides first: what the cut leaves of a secret would not be known as one. */

@@ -5,10 +5,10 @@ import { watch } from "chokidar";
 import type { Fill } from "../compose/core.ts";
 import { type Berth, startBerth } from "../compose/main.ts";
 import { readConfig } from "../config.ts";
-import { packageImports } from "../discover/files/imports.ts";
+import { findPackageImports } from "../discover/files/imports.ts";
 import { TSCONFIG } from "../discover/files/path-aliases.ts";
 import { skillsFolder } from "../discover/files/skill-files.ts";
-import { gatherDefinition, skillsOnDisk } from "../discover/gather.ts";
+import { gatherDefinition, listSkillFiles } from "../discover/gather.ts";
 import { serverNameProblem } from "../entry/fields.ts";
 import type { DeclaredFolder } from "../folders/folders.ts";
 import type { ServerSummary } from "../host/catalog/overview.ts";
@@ -17,7 +17,7 @@ import { packageBlocks } from "../image/folder-packages.ts";
 import { PACKAGE_JSON, type ServerRecord } from "../image/image.ts";
 import { type Block, type Cid, jsonBlock, rawBlock } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
-import { type Problem, strictly } from "../lib/problem.ts";
+import { type Problem, withTypeErrors } from "../lib/problem.ts";
 import type { Limits } from "../limits/limits.ts";
 import type { HaveTarball } from "../packages/fetch-set.ts";
 import { PACKAGES, type PackageSet } from "../packages/package-set.ts";
@@ -206,7 +206,7 @@ export async function reportServer(berth: Berth, server: WatchedServer, isStrict
   if (!served) return;
   const loading = served.catalog ? await berth.loadProblems(server.name) : [];
   const found = { ...served, problems: server.named([...served.problems, ...loading]) };
-  const summary = isStrict ? { ...found, problems: strictly(found.problems) } : found;
+  const summary = isStrict ? { ...found, problems: withTypeErrors(found.problems) } : found;
   console.error(`${clock()} ${server.name}  ${urlOf(berth, server)}  ${countsOf(summary)}`);
   for (const { name, description } of summary.catalog?.contract.tools ?? []) {
     const about = description === undefined ? "" : `  ${description.split("\n")[0]}`;
@@ -337,10 +337,10 @@ class DevFiles {
     // The compiler misses an unreadable file as well, and reports where.
     const definition = packDefinition(entry, { [entry]: "", ...files });
     const language = entry.endsWith(".sh") ? "shell" : "typescript";
-    this.#imports.set(name, { folder: packagesFolder(folder), specifiers: packageImports({ language, files }) });
+    this.#imports.set(name, { folder: packagesFolder(folder), specifiers: findPackageImports({ language, files }) });
     const changed = this.#held.get(name) !== definition.cid;
     if (changed) await this.#name(name, definition);
-    const { folders } = await skillsOnDisk(folder, entry);
+    const { folders } = await listSkillFiles(folder, entry);
     // Chokidar tells of a folder that is made later, and of all that comes into one.
     const watched = [entry, TSCONFIG, ...Object.keys(files), skillsFolder(entry), ...folders];
     return { files: watched.map((file) => join(folder, file)), changed };

@@ -1,17 +1,17 @@
 import { readFile } from "node:fs/promises";
 import { basename, dirname, extname, join, relative } from "node:path";
 import { readConfig } from "../config.ts";
-import { signatureOf } from "../contract/signature.ts";
+import { renderSignature } from "../contract/signature.ts";
 import { openCompiler } from "../discover/compiler.ts";
 import type { DefinitionSource, DiscoveredTool, Discovery } from "../discover/discovery.ts";
-import { packageImports } from "../discover/files/imports.ts";
+import { findPackageImports } from "../discover/files/imports.ts";
 import { gatherDefinition } from "../discover/gather.ts";
 import { withPackages } from "../image/folder-packages.ts";
 import type { Cid } from "../lib/cid.ts";
-import { strictly, type Problem } from "../lib/problem.ts";
+import { withTypeErrors, type Problem } from "../lib/problem.ts";
 import { isScript } from "../lib/script-text.ts";
 import { interpreterProblem } from "../processes/interpreter.ts";
-import { confinementBy } from "../processes/own-program.ts";
+import { confinementFor } from "../processes/own-program.ts";
 import { openLoader } from "./open-loader.ts";
 import { counted, countProblems, printProblems } from "./print-problems.ts";
 import { printJson } from "./print.ts";
@@ -47,7 +47,7 @@ export async function discover(file: string, options: DiscoverOptions): Promise<
     files: { ...gathered.files, [entry]: gathered.files[entry] ?? text },
   };
   const beside = packagesFolder(dirname(file));
-  const { packages, problems: refused } = await projectPackages(beside, packageImports(own), { limits });
+  const { packages, problems: refused } = await projectPackages(beside, findPackageImports(own), { limits });
   const source = withPackages(own, packages?.set);
   const inFolder = refused.map((problem) =>
     Object.assign({}, problem, { file: join(relative(dirname(file), beside), problem.file ?? "") }),
@@ -56,12 +56,12 @@ export async function discover(file: string, options: DiscoverOptions): Promise<
   const unread = gathered.problems.filter(({ code }) => code !== "missing-file" && code !== "outside");
 
   const loader = openLoader({ mode: guests, limits });
-  const compiler = openCompiler(limits, { mode: confinementBy(guests), describe: loader.describe });
+  const compiler = openCompiler(limits, { mode: confinementFor(guests), describe: loader.describe });
   try {
     const tarballs = async (cid: Cid) => packages?.blocks.find((each) => each.cid === cid)?.bytes;
     const { bundling: unbundled = [], ...found } = await compiler.discover(source, { tarballs });
     const wrong = own.language === "shell" ? interpreterProblem(entry, text) : undefined;
-    const told = (list: readonly Problem[]): readonly Problem[] => (options.strict ? strictly(list) : list);
+    const told = (list: readonly Problem[]): readonly Problem[] => (options.strict ? withTypeErrors(list) : list);
     const [problems, bundling] = [
       told([...(wrong ? [wrong] : []), ...found.problems]),
       told([...inFolder, ...unread, ...unbundled]),
@@ -109,7 +109,7 @@ function toolText(tool: DiscoveredTool): string {
     .split("\n")
     .filter(Boolean)
     .map((line) => `  ${line}`);
-  return [`${signatureOf(tool)}${stream}${hints.join("")}`, ...about].join("\n");
+  return [`${renderSignature(tool)}${stream}${hints.join("")}`, ...about].join("\n");
 }
 
 function withWords(name: string, description: string | undefined): string {

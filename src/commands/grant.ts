@@ -1,21 +1,21 @@
 import { join } from "node:path";
 import type { Core } from "../compose/core.ts";
 import {
-  differenceOf,
+  renderDiff,
   editedText,
   readConfigFile,
-  valueIn,
+  readValue,
   writeConfigFile,
   type ConfigFile,
 } from "../config-files/config-file.ts";
 import { json } from "../config-files/json-file.ts";
-import { grantingLines, withGranted, type RequestedGrant } from "../entry/grant-requests.ts";
+import { formatGrantLines, addGrants, type RequestedGrant } from "../entry/grant-requests.ts";
 import { MCPS_FILE } from "../image/image.ts";
 import { BerthError } from "../lib/errors.ts";
 import { indentedJson, isObject, type JsonObject } from "../lib/json.ts";
 import { nearestName } from "../lib/near-names.ts";
 import { printable, printableLine } from "../lib/printable.ts";
-import { locationOf } from "../lib/problem.ts";
+import { formatLocation } from "../lib/problem.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import { generate, ownLock } from "./boot.ts";
 import { servedFolder } from "./environment.ts";
@@ -40,14 +40,14 @@ export interface GrantOptions extends TenantDataOptions {
 export async function grant(server: string, options: GrantOptions): Promise<number> {
   const own = options.tenant === DEFAULT_TENANT && options.data === undefined ? servedFolder({}) : undefined;
   const file = own && readConfigFile(join(own.folder, MCPS_FILE), json);
-  if (own && file && valueIn(file, [server]) !== undefined) {
+  if (own && file && readValue(file, [server]) !== undefined) {
     return grantInFolder(own, file, server, options);
   }
   return withCore(options, async (core) => {
     const { ungranted, raw } = await requestsOf(core, server, options);
     const wanted = chosen(server, ungranted, raw, options);
     if (!wanted) return 0;
-    const draft = { entry: server, files: { [server]: `${indentedJson(withGranted(raw, wanted))}\n` } };
+    const draft = { entry: server, files: { [server]: `${indentedJson(addGrants(raw, wanted))}\n` } };
     const subject = { kind: "entry", name: server } as const;
     return saved(
       options,
@@ -71,18 +71,18 @@ async function grantInFolder(own: OwnFolder, file: ConfigFile, server: string, o
     refusesServers: true,
   });
   const missing = ungrantedOf(server);
-  const entry = valueIn(file, [server]);
+  const entry = readValue(file, [server]);
   if (missing.length === 0) printProblems(namedFromHere(problems, folder));
   const wanted = chosen(server, missing, isObject(entry) ? (entry as JsonObject) : {}, options);
   if (!wanted) return 0;
   if (isObject(entry) && typeof entry["config_cid"] === "string") {
     const where = printableLine(entry["config_cid"]);
-    const lines = grantingLines({}, wanted).join(", ");
+    const lines = formatGrantLines({}, wanted).join(", ");
     throw new BerthError("config_invalid", `the entry "${server}" stands in ${where}: add ${lines} there`);
   }
   const parts = wanted.map(({ field, value }) => ({ path: [server, field], element: value }) as const);
   const after = editedText(file, parts, "add");
-  process.stderr.write(differenceOf(file, after, parts));
+  process.stderr.write(renderDiff(file, after, parts));
   await writeConfigFile(file, after);
   tell(wanted);
   console.error(
@@ -146,7 +146,7 @@ function chosen(
 function list(server: string, ungranted: readonly RequestedGrant[], raw: JsonObject): void {
   for (const request of ungranted) {
     const { field, value, purpose = "" } = request;
-    const place = locationOf({ ...request, code: "", message: "", severity: "warning" });
+    const place = formatLocation({ ...request, code: "", message: "", severity: "warning" });
     const tag = field === "secrets" ? "@secret" : "@network";
     console.log(printable([tag, value, purpose, `(${place})`].filter(Boolean).join(" ")));
   }
@@ -154,7 +154,7 @@ function list(server: string, ungranted: readonly RequestedGrant[], raw: JsonObj
     console.error(`${printable(server)} has all that its definition requests.`);
     return;
   }
-  const lines = grantingLines(raw, ungranted).map((line) => `  ${line}`);
+  const lines = formatGrantLines(raw, ungranted).map((line) => `  ${line}`);
   console.error(
     printable(
       `"berth grant ${server} --all" lets its entry in mcps say\n${lines.join(",\n")}\n--secret NAME and --network HOST grant one of them.`,

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "no
 import { basename, join, relative, resolve } from "node:path";
 import { packageRoot } from "../config.ts";
 import { shellWord } from "../http/pages/parts/text.ts";
-import { listOfServers, MCPS_FILE, PACKAGE_JSON } from "../image/image.ts";
+import { findServerList, MCPS_FILE, PACKAGE_JSON } from "../image/image.ts";
 import { DATA_FOLDER } from "../lib/data-folder.ts";
 import { BerthError } from "../lib/errors.ts";
 import { faultOfPlace, shownFolder } from "./own-folder.ts";
@@ -49,7 +49,7 @@ function refuseUnfit(folder: string, path: string): void {
   if (fault !== undefined) refuse(fault);
   const list = existsSync(join(folder, MCPS_FILE))
     ? MCPS_FILE
-    : listOfServers((name) => existsSync(join(folder, name)));
+    : findServerList((name) => existsSync(join(folder, name)));
   if (list === undefined) return;
   const dir = path === "." ? "" : ` ${path}`;
   refuse(`${shownFolder(folder)} already has an ${list}: add your servers to it, and run \`berth dev${dir}\``);

@@ -1,6 +1,6 @@
 import type { DescribeSchemas } from "../discover/discovery.ts";
 import { readEntry } from "../entry/entry.ts";
-import { describingSchemas } from "../executor/describe-schemas.ts";
+import { createSchemaDescriber } from "../executor/describe-schemas.ts";
 import type { Executor } from "../executor/executor.ts";
 import { loadProblem } from "../executor/load-problem.ts";
 import { openExecutor, type ExecutorOptions } from "../executor/open-executor.ts";
@@ -20,6 +20,6 @@ export function openLoader(options: Pick<ExecutorOptions, "mode" | "limits">) {
     const env = async () => Object.assign({}, ...entries.map((each) => environmentForTrial(readEntry("", each).entry)));
     return loadProblem(await run({ tenant: DEFAULT_TENANT, code: async () => bundle, env }), entry);
   };
-  const describe: DescribeSchemas = describingSchemas(run, DEFAULT_TENANT);
+  const describe: DescribeSchemas = createSchemaDescriber(run, DEFAULT_TENANT);
   return { load, describe, close: async () => (await executor)?.close() };
 }

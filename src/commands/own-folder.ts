@@ -1,7 +1,7 @@
 import { existsSync, lstatSync, mkdirSync, statSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { dirname, join, relative, resolve } from "node:path";
-import { cidFile, imageNames, listOfServers, MCPS_FILE } from "../image/image.ts";
+import { cidFile, imageNames, findServerList, MCPS_FILE } from "../image/image.ts";
 import { DATA_FOLDER } from "../lib/data-folder.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { Problem } from "../lib/problem.ts";
@@ -86,8 +86,8 @@ function ownFolderAt(folder: string): OwnFolder {
   return { folder, image: inData("image"), data: inData("data"), devData: inData("dev") };
 }
 
-function listIn(folder: string): ReturnType<typeof listOfServers> {
-  return listOfServers((name) => existsSync(join(folder, name)));
+function listIn(folder: string): ReturnType<typeof findServerList> {
+  return findServerList((name) => existsSync(join(folder, name)));
 }
 
 function isImage(folder: string): boolean {

@@ -1,5 +1,5 @@
 import type { Review } from "../contract/review.ts";
-import { readTenantPackages, type PackageWishes } from "../edits/package-edits.ts";
+import { readTenantPackages, type PackageRequest } from "../edits/package-edits.ts";
 import { BerthError } from "../lib/errors.ts";
 import { printable } from "../lib/printable.ts";
 import { PACKAGES } from "../packages/package-set.ts";
@@ -38,7 +38,7 @@ export function listPackages(options: TenantDataOptions & { readonly json?: bool
 }
 
 /** `berth packages add`, `remove` and `update`: a change, or with `review` only what it would do. */
-export function changePackages(wishes: PackageWishes, options: ChangeOptions): Promise<number> {
+export function changePackages(wishes: PackageRequest, options: ChangeOptions): Promise<number> {
   return withCore(options, async ({ packages }) => {
     if (options.review) {
       const { review } = await packages.review(options.tenant, wishes, rights);

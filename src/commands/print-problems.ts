@@ -1,5 +1,5 @@
 import { printable } from "../lib/printable.ts";
-import { locationOf, type Problem } from "../lib/problem.ts";
+import { formatLocation, type Problem } from "../lib/problem.ts";
 
 /** Problems in a form for people: place, severity and sentence on a line, then the source with a marker. */
 export function printProblems(problems: readonly Problem[], write: (text: string) => void = toStderr): void {
@@ -22,7 +22,7 @@ export function counted(count: number, noun: string): string {
 
 function formatProblem(problem: Problem): string {
   const { severity, message, code, tool, frame } = problem;
-  const place = locationOf(problem);
+  const place = formatLocation(problem);
   const about = tool === undefined ? "" : ` (tool ${printable(tool)})`;
   const line = `${place === "" ? "" : `${printable(place)}: `}${severity}${about}: ${printable(message)} [${code}]`;
   return frame === undefined ? line : `${line}\n${printable(frame).replace(/^/gm, "    ")}`;

@@ -1,5 +1,5 @@
 import { BerthError } from "../lib/errors.ts";
-import { asStoreFailure } from "../lib/store-failure.ts";
+import { toStoreFailure } from "../lib/store-failure.ts";
 
 /** The time for a reader of stderr to take its last lines. */
 const LAST_WORDS_MS = 1_000;
@@ -21,5 +21,5 @@ export async function run(command: Promise<number>): Promise<void> {
 /** An error of SQLite, wherever a command reads a damaged store, is no fault of Berth's code that needs a stack trace. */
 function explain(error: unknown): unknown {
   const { code } = (error ?? {}) as { code?: unknown };
-  return typeof code === "string" && code.startsWith("SQLITE_") ? asStoreFailure(error) : error;
+  return typeof code === "string" && code.startsWith("SQLITE_") ? toStoreFailure(error) : error;
 }

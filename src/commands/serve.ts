@@ -9,8 +9,8 @@ import { type Config, EXPLORE, readConfig } from "../config.ts";
 import type { FileOptions } from "../features/feature.ts";
 import { BerthError } from "../lib/errors.ts";
 import { type Log, writeLastLines } from "../lib/log.ts";
-import { basePathOf, DEFAULT_TENANT } from "../lib/tenant-name.ts";
-import { limitsOfWorker } from "../limits/limits.ts";
+import { tenantBasePath, DEFAULT_TENANT } from "../lib/tenant-name.ts";
+import { workerLimits } from "../limits/limits.ts";
 import { WorkFolders } from "../processes/work-folders.ts";
 import { announce, announceAccess } from "./announce.ts";
 import { environmentOf, type EnvironmentOptions, servedFolder, type ServeEnvironmentOptions } from "./environment.ts";
@@ -47,7 +47,7 @@ async function hasImage(options: EnvironmentOptions): Promise<boolean> {
 /** Serves beside other workers, until the primary process orders otherwise or the store is restored. */
 async function serveAsWorker(worker: Worker, all: Config, opened: (berth: Berth) => void): Promise<number> {
   const { number, fills, port, sharedPort } = worker.place;
-  const config = { ...all, port, limits: limitsOfWorker(all.limits, all.workers) };
+  const config = { ...all, port, limits: workerLimits(all.limits, all.workers) };
   const log = serviceLog(config, { worker: number });
   void boundShutdown(config.limits, log, worker.mustEnd);
   const siblings = { port: sharedPort, figures: () => worker.figuresOfAll() };
@@ -133,7 +133,7 @@ async function serveTenantFile(file: string, options: ServeOptions): Promise<num
       tenant = await fillFromFile(store, file, config, options);
     };
     return await serveUntilSignalled(config, fill, (url) => {
-      console.error(`Berth serves ${url}${basePathOf(tenant)}/mcp as it stands in ${file}. Stop it with Ctrl-C.`);
+      console.error(`Berth serves ${url}${tenantBasePath(tenant)}/mcp as it stands in ${file}. Stop it with Ctrl-C.`);
       announceAccess(config);
     });
   } finally {

@@ -4,7 +4,7 @@ import { readTenantLimits, tenantLimits } from "../admission/tenant-limits.ts";
 import { readConfig } from "../config.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { JsonObject } from "../lib/json.ts";
-import { basePathOf } from "../lib/tenant-name.ts";
+import { tenantBasePath } from "../lib/tenant-name.ts";
 import type { Tenant } from "../store/store.ts";
 import { printJson } from "./print.ts";
 import { isTyped } from "./terminal.ts";
@@ -20,7 +20,7 @@ export function createTenant(
   return withStore({ ...options, mayMake: true }, async ({ tenants }) => {
     const { host: hosts = [], limit: texts = [] } = options;
     await tenants.create(name, { by: BY_COMMAND, hosts, limits: readTenantLimits({}, texts) });
-    const places = [`${basePathOf(name)}/mcp`, ...hosts.map((host) => `the host ${host}`)];
+    const places = [`${tenantBasePath(name)}/mcp`, ...hosts.map((host) => `the host ${host}`)];
     console.error(`The tenant ${name} is served at ${places.join(" and ")}.`);
     return 0;
   });

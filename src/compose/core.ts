@@ -1,9 +1,9 @@
 import type { Access } from "../access/access.ts";
 import { Admission } from "../admission/admission.ts";
-import { tenantLimitsOfWorker } from "../admission/tenant-limits.ts";
+import { workerTenantLimits } from "../admission/tenant-limits.ts";
 import { type Audit, openAudit } from "../audit/audit.ts";
 import { Cluster } from "../cluster/cluster.ts";
-import { Errands } from "../cluster/errands.ts";
+import { NodeRequests } from "../cluster/errands.ts";
 import { NodeCalls } from "../cluster/node-calls.ts";
 import { Shares } from "../cluster/shares.ts";
 import { type Config, mayStartPrograms, packageVersion } from "../config.ts";
@@ -24,13 +24,13 @@ import type { SharedLimits } from "../lib/shared-limits.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import type { TenantLimits } from "../limits/limits.ts";
 import { Endpoint, type EndpointStats } from "../mcp/endpoint.ts";
-import { inParts } from "../mcp/records-in-parts.ts";
+import { withLongValues } from "../mcp/records-in-parts.ts";
 import type { Spawner } from "../processes/spawn/spawn.ts";
 import { WorkFolders } from "../processes/work-folders.ts";
 import { type GivenSecrets, Grants } from "../secrets/grants.ts";
 import { openKeys } from "../secrets/keys.ts";
 import { openStore } from "../store/open-store.ts";
-import type { Store, StoredUse } from "../store/store.ts";
+import type { Store, StorageUsage } from "../store/store.ts";
 import { accessOf } from "./open-access.ts";
 import { openChecks, openCompilers } from "./open-compiler.ts";
 import { type Editing, openEdits } from "./open-edits.ts";
@@ -48,7 +48,7 @@ export interface Core extends Editing {
   readonly host: Host;
   readonly tenancy: Tenancy;
   readonly cluster: Cluster;
-  readonly errands: Errands;
+  readonly errands: NodeRequests;
   readonly admission: Admission;
   readonly sharedLimits: SharedLimits;
   readonly access: Access;
@@ -61,7 +61,7 @@ export interface Core extends Editing {
   readonly metrics: OpenedFeatures["metrics"];
   readonly store: Store;
   /** The bytes that a tenant stores, by kind, and the most that it may. */
-  storedUse(tenant: string): Promise<{ readonly use: StoredUse; readonly storedBytes: number }>;
+  storedUse(tenant: string): Promise<{ readonly use: StorageUsage; readonly storedBytes: number }>;
   readonly sealKeys: readonly Uint8Array[];
   /** Leaves to other nodes what one alone does, as soon as nothing of it is under way here. */
   leave(): Promise<void>;
@@ -113,7 +113,7 @@ export async function openCore(
     starting("guest code is tried");
     const served = new ServedTenants();
     const limitsOf = (tenant: string): TenantLimits =>
-      tenantLimitsOfWorker(limits, served.limitsOf(tenant), config.workers);
+      workerTenantLimits(limits, served.limitsOf(tenant), config.workers);
     const folders = opened(new WorkFolders());
     const { make: makeFolder } = folders;
     const calls = opened(
@@ -202,7 +202,7 @@ export async function openCore(
     const access = opened(
       accessOf(config, { store, oauthOf: (tenant) => served.oauthOf(tenant), limitsOf, sharedLimits, log }),
     );
-    const errands = opened(new Errands({ cluster, records: inParts(store), log }));
+    const errands = opened(new NodeRequests({ cluster, records: withLongValues(store), log }));
     const endpoint = new Endpoint({
       callNatively,
       cluster,

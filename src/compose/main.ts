@@ -15,13 +15,13 @@ import type { Readiness } from "../http/health.ts";
 import { applyImage } from "../image/apply.ts";
 import { readImage } from "../image/read.ts";
 import { clock } from "../lib/clock.ts";
-import { lacksDescriptor } from "../lib/error-mapping.ts";
+import { isDescriptorShortage } from "../lib/error-mapping.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { Log } from "../lib/log.ts";
 import type { Problem } from "../lib/problem.ts";
 import { createSealer } from "../lib/seal.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
-import { endsWithin, within } from "../lib/within.ts";
+import { settlesWithin, within } from "../lib/within.ts";
 import type { Limits } from "../limits/limits.ts";
 import { StdioConnection } from "../mcp/stdio/stdio.ts";
 import { openGuarded } from "../processes/spawn/guard.ts";
@@ -318,7 +318,7 @@ export class ServiceReadiness implements Readiness {
     try {
       closeSync(openSync(devNull, "r"));
     } catch (error) {
-      if (lacksDescriptor(error)) return ["No file descriptor is left"];
+      if (isDescriptorShortage(error)) return ["No file descriptor is left"];
     }
     const store = this.#store;
     let text = "The store cannot be written";
@@ -326,7 +326,7 @@ export class ServiceReadiness implements Readiness {
       if (store && store.unheardMs() <= UNHEARD_MS) {
         const ms = this.#pending ? 0 : STALLED_MS;
         this.#pending ??= store.check().finally(() => (this.#pending = undefined));
-        if (await endsWithin(ms, this.#pending)) {
+        if (await settlesWithin(ms, this.#pending)) {
           this.warnings = [];
           return [];
         }

@@ -1,13 +1,13 @@
 import { openAccess, type Access } from "../access/access.ts";
-import { oauthOfConfig } from "../access/oauth/settings.ts";
-import { oauthOfTenant } from "../access/oauth/tenant-settings.ts";
+import { readConfiguredOauth } from "../access/oauth/settings.ts";
+import { readTenantRecord } from "../access/oauth/tenant-settings.ts";
 import type { Config } from "../config.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { JsonObject } from "../lib/json.ts";
 import type { Log } from "../lib/log.ts";
 import type { SharedLimits } from "../lib/shared-limits.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
-import { limitedPerMinute } from "../lib/token-buckets.ts";
+import { createRateLimiter } from "../lib/token-buckets.ts";
 import type { TenantLimits } from "../limits/limits.ts";
 import { parseAddresses, type AllowedHost } from "../network/allow-list.ts";
 import { openPublicFetch } from "../network/public-fetch.ts";
@@ -25,7 +25,7 @@ interface AccessParts {
 /** The access rules of a service. Throws `config_invalid`. */
 export function accessOf(config: Config, { store, oauthOf, limitsOf, sharedLimits, log }: AccessParts): Access {
   const { limits, adminToken } = config;
-  const configured = oauthOfConfig(config);
+  const configured = readConfiguredOauth(config);
   return openAccess({
     now: () => store.now(),
     tokens: store.tokens,
@@ -33,10 +33,10 @@ export function accessOf(config: Config, { store, oauthOf, limitsOf, sharedLimit
     required: config.access === "required",
     openPrograms: config.upstreamPrograms,
     adminToken,
-    oauth: (tenant) => oauthOfTenant(oauthOf(tenant)) ?? (tenant === DEFAULT_TENANT ? configured : undefined),
+    oauth: (tenant) => readTenantRecord(oauthOf(tenant)) ?? (tenant === DEFAULT_TENANT ? configured : undefined),
     checkedFetch: openPublicFetch(privateIssuers(config)),
     limits,
-    checkTokenPace: limitedPerMinute(
+    checkTokenPace: createRateLimiter(
       "make tokens",
       "savesPerMinute",
       (tenant) => limitsOf(tenant).savesPerMinute,

@@ -1,13 +1,13 @@
 import type { Config } from "../config.ts";
 import { openCompiler, type Compiler } from "../discover/compiler.ts";
 import { compileKey, compilerCid } from "../discover/key.ts";
-import { describingSchemas } from "../executor/describe-schemas.ts";
+import { createSchemaDescriber } from "../executor/describe-schemas.ts";
 import type { Executor } from "../executor/executor.ts";
 import type { FeatureParts } from "../features/feature.ts";
 import { compilingInTurn, QUICK_COMPILE_MS } from "../host/catalog/compile-queue.ts";
 import { Checks } from "../host/checks/checks.ts";
 import type { Log } from "../lib/log.ts";
-import { confinementBy } from "../processes/own-program.ts";
+import { confinementFor } from "../processes/own-program.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
 
 /** Most definitions compile in less, and on a machine that is always busy this delays a request only slightly. */
@@ -24,14 +24,14 @@ export function openCompilers({ limits, guests }: Config, start: Spawn, log: Log
     isLogged = true;
   };
   const givesWayMs = isInteractive ? 0 : LOW_PRIORITY_AFTER_MS;
-  const parts = { start, givesWayMs, mode: confinementBy(guests), onTrusted };
+  const parts = { start, givesWayMs, mode: confinementFor(guests), onTrusted };
   const open = (compileMs: number): Compiler => openCompiler({ ...limits, compileMs }, parts);
   const [quick, patient] = [open(Math.min(QUICK_COMPILE_MS, limits.compileMs)), open(limits.compileMs)];
   return {
     /** The dependencies of the host that compile definitions. */
     compiling: (executor: Executor, features: readonly FeatureParts[]) => ({
       compile: compilingInTurn(timed(quick, features), timed(patient, features), (tenant) =>
-        describingSchemas((program) => executor.load(program), tenant),
+        createSchemaDescriber((program) => executor.load(program), tenant),
       ),
       compileKey,
       compiler: compilerCid(),
@@ -47,7 +47,7 @@ export function openCompilers({ limits, guests }: Config, start: Spawn, log: Log
 export function openChecks({ limits, guests }: Config, start: Spawn, log: Log): Checks {
   const checks = new Checks(limits, {
     start,
-    mode: confinementBy(guests),
+    mode: confinementFor(guests),
     onTrusted: (reason) => log.warn({ reason }, "long values are read outside of the sandbox"),
   });
   checks.warm();

@@ -10,7 +10,7 @@ import type { Log } from "../lib/log.ts";
 import type { Problem } from "../lib/problem.ts";
 import type { TenantLimits } from "../limits/limits.ts";
 import { openNpm } from "../packages/npm.ts";
-import { confinementBy } from "../processes/own-program.ts";
+import { confinementFor } from "../processes/own-program.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
 import type { MakeFolder } from "../processes/work-folders.ts";
 import type { Store } from "../store/store.ts";
@@ -38,7 +38,7 @@ export function openEdits(config: Config, parts: EditParts): Editing & { close()
   const npm = openNpm({
     mode: "confined",
     registry: config.registry,
-    confinement: confinementBy(config.guests),
+    confinement: confinementFor(config.guests),
     start,
     makeFolder,
     limits: config.limits,

@@ -1,6 +1,6 @@
 import { tmpdir } from "node:os";
 import { packageRoot, type Config } from "../config.ts";
-import { openFolders, type OwnPlaces } from "../folders/folders.ts";
+import { openFolders, type ProtectedPaths } from "../folders/folders.ts";
 import type { Journal } from "../host/journal/journal.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { Log } from "../lib/log.ts";
@@ -12,7 +12,7 @@ export function openOwnFolders(config: Config): ReturnType<typeof openFolders> {
 }
 
 /** The places that no folder of servers may hold. */
-function ownPlaces({ dataDir, databaseFile, imageDir, sealKeys, secretKeys, registry }: Config): OwnPlaces {
+function ownPlaces({ dataDir, databaseFile, imageDir, sealKeys, secretKeys, registry }: Config): ProtectedPaths {
   const keyFiles = [databaseFile, sealKeys.file, secretKeys.file, registry.tokenFile].filter(
     (file) => file !== undefined,
   );

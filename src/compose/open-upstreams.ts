@@ -4,14 +4,14 @@ import { longReader } from "../host/checks/long-reader.ts";
 import type { OpenUpstream } from "../host/upstreams/hosted.ts";
 import { Hosting, type HostingOptions } from "../host/upstreams/hosting.ts";
 import type { Log } from "../lib/log.ts";
-import { MessageRooms, programBacklog, unfinishedUpstream } from "../lib/message-room.ts";
+import { MessageBudgets, programBacklog, unfinishedUpstream } from "../lib/message-room.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import type { Limits } from "../limits/limits.ts";
 import { openPublicSender, openSender } from "../network/public-fetch.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
 import type { MakeFolder } from "../processes/work-folders.ts";
 import { hostedVariables } from "../upstream/launch/launch.ts";
-import type { ChildRooms } from "../upstream/transport/child.ts";
+import type { ChildBudgets } from "../upstream/transport/child.ts";
 import { Upstream } from "../upstream/upstream.ts";
 
 /**
@@ -38,13 +38,13 @@ interface Starting {
   readonly start: Spawn;
   readonly makeFolder: MakeFolder;
   readonly checks: Checks;
-  readonly roomsOf: (tenant: string) => ChildRooms;
+  readonly roomsOf: (tenant: string) => ChildBudgets;
 }
 
 /** The memory that messages between Berth and upstream programs may take, by tenant. */
-function childRoomsOf(limits: Limits): (tenant: string) => ChildRooms {
-  const unfinished = new MessageRooms(unfinishedUpstream, limits);
-  const backlog = new MessageRooms(programBacklog, limits);
+function childRoomsOf(limits: Limits): (tenant: string) => ChildBudgets {
+  const unfinished = new MessageBudgets(unfinishedUpstream, limits);
+  const backlog = new MessageBudgets(programBacklog, limits);
   return (tenant) => ({ unfinished: unfinished.of(tenant), backlog: backlog.of(tenant) });
 }
 

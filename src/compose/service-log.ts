@@ -1,6 +1,6 @@
 import type { Config } from "../config.ts";
 import { createLog, type Log } from "../lib/log.ts";
-import { percentDecoded } from "../lib/percent-decoded.ts";
+import { decodePercent } from "../lib/percent-decoded.ts";
 import { unknownSettings } from "./unknown-settings.ts";
 
 /** The log of a serving process. Node's warnings go there, too, each kind once, and no longer straight to stderr. */
@@ -28,7 +28,7 @@ export function serviceLog(
 export function inDatabase(url: string | undefined): readonly string[] {
   if (url === undefined) return [];
   const { password } = new URL(url);
-  return password.length < FINDABLE ? [url] : [url, password, percentDecoded(password)];
+  return password.length < FINDABLE ? [url] : [url, password, decodePercent(password)];
 }
 
 /** A shorter password would be found in texts that have nothing to do with it. */

@@ -21,7 +21,7 @@ export interface ConfigFile {
 }
 
 export function readConfigFile(path: string, format: FileFormat): ConfigFile {
-  const target = targetOf(path);
+  const target = resolveTarget(path);
   try {
     const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(readFileSync(target));
     return { path, target, text, format };
@@ -36,7 +36,7 @@ export function readConfigFile(path: string, format: FileFormat): ConfigFile {
 const LINKS_MAX = 40;
 
 /** Follows links, even to a file that does not exist yet. */
-export function targetOf(path: string): string {
+export function resolveTarget(path: string): string {
   let target = path;
   for (let links = 0; lstatSync(target, { throwIfNoEntry: false })?.isSymbolicLink(); links++) {
     if (links === LINKS_MAX) throw new BerthError("client_file_invalid", `${path}: its symbolic links form a loop`);
@@ -46,7 +46,7 @@ export function targetOf(path: string): string {
 }
 
 /** The value at a path in the file; undefined if there is none. */
-export function valueIn(file: ConfigFile, path: readonly string[]): unknown {
+export function readValue(file: ConfigFile, path: readonly string[]): unknown {
   return valueAt(file.format.value(file.path, withoutBom(file)), path);
 }
 
@@ -144,7 +144,7 @@ function checkUnchanged({ path, target, text }: ConfigFile): void {
 }
 
 /** The change in the format of `diff -u`. Strings outside of the edit, which may be tokens, are shown as "…". */
-export function differenceOf(file: ConfigFile, after: string, parts: readonly FilePart[]): string {
+export function renderDiff(file: ConfigFile, after: string, parts: readonly FilePart[]): string {
   const own = new Set(parts.flatMap((part) => collectStrings("element" in part ? part.element : part.value)));
   const redact = (text: string): string => {
     let output = "";

@@ -39,6 +39,6 @@ export function faultAt(file: string, text: string, offset: number, reason: stri
   return new BerthError("client_file_invalid", `${file}:${line}:${column}: ${reason}`);
 }
 
-export function lineEndOf(text: string): string {
+export function lineEnding(text: string): string {
   return text.includes("\r\n") ? "\r\n" : "\n";
 }

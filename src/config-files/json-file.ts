@@ -8,7 +8,7 @@ import {
   type ObjectNode,
   type ValueNode,
 } from "@humanwhocodes/momoa";
-import { faultAt, lineEndOf, type FileFormat } from "./file-part.ts";
+import { faultAt, lineEnding, type FileFormat } from "./file-part.ts";
 
 /** JSON as `JSON.parse` accepts it. */
 export const json = jsonFormat("json");
@@ -139,13 +139,13 @@ function findElement(list: ArrayNode, element: unknown): ValueNode | undefined {
 /** Adds an item after the last one. `printItem` gets the indentation of its line; undefined for the same line. */
 function insert(text: string, container: Container, printItem: (indent: string | undefined) => string): string {
   if (text.trim() === "")
-    return insert(`{}${lineEndOf(text)}`, parse("{}", { ranges: true }).body as ObjectNode, printItem);
+    return insert(`{}${lineEnding(text)}`, parse("{}", { ranges: true }).body as ObjectNode, printItem);
   const [start, end] = nodeRange(container);
   const close = end - 1;
   const last = listItems(container).at(-1);
   // Comments stay in place, after what they describe.
   const before = text.slice(0, close).trimEnd();
-  const newLine = lineEndOf(text);
+  const newLine = lineEnding(text);
   if (!last) {
     const outer = indentAt(text, start);
     const indent = outer + indentUnit(text);
@@ -212,7 +212,7 @@ function indentUnit(text: string): string {
 
 function serialize(value: unknown, text: string, indent: string | undefined): string {
   if (indent === undefined) return JSON.stringify(value);
-  return JSON.stringify(value, null, indentUnit(text)).replaceAll("\n", lineEndOf(text) + indent);
+  return JSON.stringify(value, null, indentUnit(text)).replaceAll("\n", lineEnding(text) + indent);
 }
 
 function nodeRange({ range }: { range?: [number, number] | undefined }): [number, number] {

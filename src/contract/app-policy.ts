@@ -56,7 +56,7 @@ function isThisMachine(host: string): boolean {
 }
 
 /** The value of `Content-Security-Policy`, without `'self'`: Berth's own origin serves the page of an app. */
-export function policyOf({ connectDomains, resourceDomains, frameDomains, baseUriDomains }: AppOrigins): string {
+export function buildPolicy({ connectDomains, resourceDomains, frameDomains, baseUriDomains }: AppOrigins): string {
   const from = (list: readonly string[] = [], ...more: string[]): string => {
     const sources = [...more, ...list];
     return sources.length > 0 ? sources.join(" ") : "'none'";

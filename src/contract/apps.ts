@@ -11,7 +11,7 @@ interface WithMeta {
 }
 
 /** The URI of the app that shows the results of a tool; undefined for a tool without one. */
-export function appUriOf({ _meta: meta }: WithMeta): string | undefined {
+export function readAppUri({ _meta: meta }: WithMeta): string | undefined {
   if (!isObject(meta)) return undefined;
   const { ui } = meta;
   const uri = isObject(ui) && ui["resourceUri"] !== undefined ? ui["resourceUri"] : meta[OLDER_APP_URI];
@@ -19,7 +19,7 @@ export function appUriOf({ _meta: meta }: WithMeta): string | undefined {
 }
 
 /** Who may call a tool: models, apps of its own server, or both, which is the default. */
-export function callersOf({ _meta: meta }: WithMeta): { readonly model: boolean; readonly app: boolean } {
+export function readCallers({ _meta: meta }: WithMeta): { readonly model: boolean; readonly app: boolean } {
   const ui = isObject(meta) ? meta["ui"] : undefined;
   const visibility = isObject(ui) ? ui["visibility"] : undefined;
   if (!Array.isArray(visibility)) return { model: true, app: true };

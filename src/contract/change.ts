@@ -19,7 +19,7 @@ export interface ContractChange {
 }
 
 /** Selects the changes to show: the first of each effect of each server whose text fits. Counts the others. */
-export class ToldChanges {
+export class ChangeSelection {
   #units: number;
 
   constructor(units = UNITS_MAX) {

@@ -1,4 +1,4 @@
-import { turnTaker } from "../lib/event-loop.ts";
+import { createYielder } from "../lib/event-loop.ts";
 import { isObject, type JsonSchema } from "../lib/json.ts";
 import type { ContractChange } from "./change.ts";
 import { shorten, shortenJson, verb, type Finding } from "./compare-findings.ts";
@@ -32,12 +32,12 @@ export function compareContracts(before: Contract, after: Contract, limits = com
 }
 
 /** `compareContracts` for the serving thread: yields to the event loop between two tools. */
-export async function compareInTurns(
+export async function compareContractsYielding(
   before: Contract,
   after: Contract,
   steps = comparisonLimits.steps,
 ): Promise<ContractChange[]> {
-  const yieldToLoop = turnTaker();
+  const yieldToLoop = createYielder();
   const comparing = comparison(before, after, { ...comparisonLimits, steps });
   for (;;) {
     const { done, value } = comparing.next();

@@ -52,7 +52,7 @@ function isEmbedded({ uri, text, blob }: JsonObject): boolean {
 }
 
 /** A string as a text block, or the value itself if it is a content block; undefined for other values. */
-export function contentBlockOf(value: Json): ContentBlock | undefined {
+export function toContentBlock(value: Json): ContentBlock | undefined {
   if (typeof value === "string") return text(value);
   return isContentBlock(value) ? value : undefined;
 }

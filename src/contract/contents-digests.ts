@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { jsonBlock, type Cid } from "../lib/cid.ts";
 
 /** The CID of an app's contents as clients read them; undefined if there are none, or more than `bytesMax`. */
-export function digestOfApp(contents: readonly object[], bytesMax: number): Cid | undefined {
+export function hashAppContents(contents: readonly object[], bytesMax: number): Cid | undefined {
   const read = (contents as readonly Contents[]).filter(
     ({ text, blob }) => typeof text === "string" || typeof blob === "string",
   );
@@ -11,7 +11,7 @@ export function digestOfApp(contents: readonly object[], bytesMax: number): Cid 
 }
 
 /** The digest of a skill's file, as its list has it; undefined if two clients may read different bytes. */
-export function digestOfFile(contents: readonly object[]): string | undefined {
+export function hashSkillFile(contents: readonly object[]): string | undefined {
   const [only, ...more] = contents as readonly Contents[];
   if (!only || more.length > 0) return undefined;
   const { text, blob } = only;

@@ -21,7 +21,7 @@ export const ICON_SIZE = /^(?:[1-9]\d{0,3}x[1-9]\d{0,3}|any)$/;
 const URL_UNITS_MAX = 2_048;
 
 /** Why a value is not a valid icon, as the end of "an icon …"; undefined if it is. */
-export function faultOfIcon(icon: unknown): string | undefined {
+export function findIconFault(icon: unknown): string | undefined {
   if (!isObject(icon)) return "must be an object with a src";
   const { src, mimeType, sizes, theme } = icon;
   const unknown = Object.keys(icon).find((field) => !FIELDS.has(field));

@@ -8,7 +8,7 @@ interface HeaderFault {
 }
 
 /** Checks each `x-mcp-header`, which names a header (2026-07-28, "Custom Headers from Tool Parameters"). */
-export function faultsOfHeaders(schema: unknown): HeaderFault[] {
+export function findHeaderFaults(schema: unknown): HeaderFault[] {
   const faults: HeaderFault[] = [];
   const taken = new Set<string>();
 
@@ -93,7 +93,7 @@ export function scalarsAt(args: unknown, paths: readonly (readonly string[])[]):
 }
 
 /** The parameter that the header `Mcp-Name` repeats (2026-07-28 `basic/transports/streamable-http`). */
-export const NAMED_BY: ReadonlyMap<string, string> = new Map([
+export const NAME_PARAMETERS: ReadonlyMap<string, string> = new Map([
   ["tools/call", "name"],
   ["prompts/get", "name"],
   ["resources/read", "uri"],

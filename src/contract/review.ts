@@ -36,7 +36,7 @@ export interface ServerEffect {
   readonly after?: string;
   readonly changes: readonly ContractChange[];
   /** The first tools of a server that is `added`. */
-  readonly tools?: readonly ToldTool[];
+  readonly tools?: readonly ToolSummary[];
   /** Tools whose code changes while their contract stays the same. */
   readonly newBehaviour: readonly string[];
   /** The size of its bundle in bytes, if packages change. */
@@ -44,7 +44,7 @@ export interface ServerEffect {
 }
 
 /** A short description of a tool. */
-export interface ToldTool {
+export interface ToolSummary {
   readonly name: string;
   /** As TypeScript; shortened if it is long. */
   readonly signature: string;

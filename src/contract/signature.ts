@@ -5,7 +5,7 @@ import type { ToolContract } from "./contract.ts";
 export type Callable = Pick<ToolContract, "name" | "inputSchema"> & { readonly outputSchema?: JsonSchema | null };
 
 /** Renders a tool as a TypeScript-like signature, with one line per parameter if it is longer than `width`. */
-export function signatureOf({ name, inputSchema, outputSchema }: Callable, width = Infinity): string {
+export function renderSignature({ name, inputSchema, outputSchema }: Callable, width = Infinity): string {
   const { properties, required } = inputSchema;
   const budget: Budget = { units: SIGNATURE_UNITS_MAX };
   const requiredNames = new Set(Array.isArray(required) ? required : []);

@@ -1,6 +1,6 @@
 import { isObject, type JsonObject } from "../lib/json.ts";
-import { mediaTypeOf } from "../lib/media-type.ts";
-import { percentDecoded } from "../lib/percent-decoded.ts";
+import { mediaTypeFor } from "../lib/media-type.ts";
+import { decodePercent } from "../lib/percent-decoded.ts";
 import type { Contract, ResourceContract, SkillContract } from "./contract.ts";
 import { EXTENSION_SKILLS } from "./extensions.ts";
 
@@ -32,7 +32,7 @@ export function skillFolders({
   for (const skill of skills) {
     if (skill.resources === "dynamic") continue;
     for (const { uri, size } of skill.resources) {
-      const mimeType = mediaTypeOf(uri);
+      const mimeType = mediaTypeFor(uri);
       put({ uri, name: fileName(uri), ...(mimeType !== undefined && { mimeType }), size });
     }
     put(skillResource(skill));
@@ -61,11 +61,11 @@ function parentFolder(uri: string): string | undefined {
 }
 
 function fileName(uri: string): string {
-  return percentDecoded(uri.slice(uri.lastIndexOf("/") + 1));
+  return decodePercent(uri.slice(uri.lastIndexOf("/") + 1));
 }
 
 /** Why hosts must refuse an entry, as the end of "it is left out: …"; undefined for a valid one. */
-export function faultOfSkill(entry: unknown): string | undefined {
+export function findSkillFault(entry: unknown): string | undefined {
   if (!isObject(entry) || typeof entry["uri"] !== "string") return "it has no URI";
   const { uri, frontmatter, resources } = entry;
   if (!isObject(frontmatter)) return "it has no frontmatter";

@@ -1,8 +1,8 @@
-import { turnTaker } from "../lib/event-loop.ts";
+import { createYielder } from "../lib/event-loop.ts";
 import { isObject, type JsonSchema } from "../lib/json.ts";
 import type { Contract, PromptArgument } from "./contract.ts";
-import { faultsOfHeaders } from "./parameter-headers.ts";
-import { faultOfSkill } from "./skills.ts";
+import { findHeaderFaults } from "./parameter-headers.ts";
+import { findSkillFault } from "./skills.ts";
 import { mapMembers, mapSchemas } from "./subschemas.ts";
 
 /** Sanitizes what upstreams list: removes values of the wrong type. A valid value stays the same object. */
@@ -49,7 +49,7 @@ const ARGUMENT: Fields = { title: TEXT, description: TEXT };
 const ROOT: Fields = { $schema: TEXT, properties: OBJECT, required: TEXTS };
 
 /** The known fields of a listed item with valid types; the caller checks the key and `inputSchema`. */
-export function soundFields(
+export function sanitizeFields(
   kind: ListedKind,
   item: Record<string, unknown>,
   onRemoved: OnRemoved = () => {},
@@ -86,7 +86,7 @@ function sanitizeSchema(schema: JsonSchema, onRemoved: OnRemoved): JsonSchema {
 const MAY_BE_NULL = /^(?:const|default|example|x-(?!mcp-header$).*)$/s;
 
 /** The arguments of a prompt that have a name. */
-export function soundArguments(args: readonly unknown[], onRemoved: OnRemoved = () => {}): PromptArgument[] {
+export function sanitizeArguments(args: readonly unknown[], onRemoved: OnRemoved = () => {}): PromptArgument[] {
   return args.flatMap((argument): PromptArgument[] => {
     if (!isObject(argument) || !isText(argument["name"])) return [];
     const { name, required } = argument;
@@ -105,7 +105,7 @@ export function isKey(value: unknown): value is string {
 const HALF_PAIR = /\p{Cs}/u;
 
 /** Sanitizes a stored contract; undefined if it is not one. Yields to the event loop. */
-export async function soundContract(value: unknown): Promise<Contract | undefined> {
+export async function sanitizeContract(value: unknown): Promise<Contract | undefined> {
   if (!isObject(value) || !Array.isArray(value["tools"])) return undefined;
   const { description, extensions } = value;
   const lists = {
@@ -114,7 +114,7 @@ export async function soundContract(value: unknown): Promise<Contract | undefine
     resourceTemplates: await sanitizeItems("template", "uriTemplate", value["resourceTemplates"]),
     prompts: await sanitizeItems("prompt", "name", value["prompts"]),
     ...(value["skills"] !== undefined && {
-      skills: await sanitizeList(value["skills"], (skill) => (faultOfSkill(skill) === undefined ? skill : undefined)),
+      skills: await sanitizeList(value["skills"], (skill) => (findSkillFault(skill) === undefined ? skill : undefined)),
     }),
     ...(value["apps"] !== undefined && {
       apps: await sanitizeList(value["apps"], (app) =>
@@ -137,7 +137,7 @@ function sanitizeItems(kind: ListedKind, key: string, items: unknown): Promise<u
   return sanitizeList(items, (item) => {
     if (!isObject(item) || !isKey(item[key])) return undefined;
     const { inputSchema } = item;
-    if (kind === "tool" && (!isObject(inputSchema) || faultsOfHeaders(inputSchema).length > 0)) return undefined;
+    if (kind === "tool" && (!isObject(inputSchema) || findHeaderFaults(inputSchema).length > 0)) return undefined;
     return sanitizeItem(kind, isText(item["name"]) ? item : { ...item, name: item[key] });
   });
 }
@@ -145,7 +145,7 @@ function sanitizeItems(kind: ListedKind, key: string, items: unknown): Promise<u
 /** The defined results of `sanitize` for the items; the same list if it changes none. */
 async function sanitizeList(items: unknown, sanitize: (item: unknown) => unknown): Promise<unknown> {
   if (!Array.isArray(items)) return [];
-  const yieldToLoop = turnTaker();
+  const yieldToLoop = createYielder();
   const valid: unknown[] = [];
   for (const item of items as unknown[]) {
     await yieldToLoop();
@@ -156,10 +156,10 @@ async function sanitizeList(items: unknown, sanitize: (item: unknown) => unknown
 }
 
 function sanitizeItem(kind: ListedKind, item: Record<string, unknown>): Record<string, unknown> {
-  const valid = soundFields(kind, item);
+  const valid = sanitizeFields(kind, item);
   const args = valid["arguments"];
   if (kind !== "prompt" || args === undefined) return valid;
-  const validArgs = soundArguments(Array.isArray(args) ? (args as unknown[]) : []);
+  const validArgs = sanitizeArguments(Array.isArray(args) ? (args as unknown[]) : []);
   return isSameList(args, validArgs) ? valid : { ...valid, arguments: validArgs };
 }
 

@@ -1,5 +1,5 @@
 import { isObject } from "../lib/json.ts";
-import type { HeldItem } from "./held-items.ts";
+import type { WithheldItem } from "./held-items.ts";
 import { mapMembers, mapSchemas } from "./subschemas.ts";
 
 /**
@@ -7,7 +7,7 @@ import { mapMembers, mapSchemas } from "./subschemas.ts";
  * stable forms differ only there, and only in values that cannot contain an instruction or an address: dates, times and
  * numbers. An item without such values is its own stable form.
  */
-export function stableForm<Item extends HeldItem>(item: Item): Item {
+export function stableForm<Item extends WithheldItem>(item: Item): Item {
   const cached = forms.get(item);
   if (cached) return cached as Item;
   const form = mapMembers(item, (value, field) => (SCHEMAS.has(field) ? mapSchemas(value, stableSchema) : value));
@@ -15,7 +15,7 @@ export function stableForm<Item extends HeldItem>(item: Item): Item {
   return form;
 }
 
-const forms = new WeakMap<HeldItem, HeldItem>();
+const forms = new WeakMap<WithheldItem, WithheldItem>();
 const SCHEMAS: ReadonlySet<string> = new Set(["inputSchema", "outputSchema"]);
 const SAMPLES: ReadonlySet<string> = new Set(["default", "examples", "example"]);
 

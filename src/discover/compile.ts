@@ -3,7 +3,7 @@ import { distinctProblems, type Problem, shortProblems } from "../lib/problem.ts
 import { packageName } from "../packages/package-name.ts";
 import { bundleDefinition } from "./bundle/bundle.ts";
 import {
-  nothingFound,
+  emptyDiscovery,
   type Bundling,
   type Compiled,
   type DefinitionSource,
@@ -37,7 +37,7 @@ export async function compileDefinition(
 ): Promise<Compiled & Bundling> {
   if (typeof packages === "string") {
     const problem: Problem = { code: "package-refused", message: toSentence(packages), severity: "error" };
-    return { ...nothingFound, problems: [{ ...problem, file: source.entry, ...locateImport(packages, source) }] };
+    return { ...emptyDiscovery, problems: [{ ...problem, file: source.entry, ...locateImport(packages, source) }] };
   }
   const program = withoutSkillCode(source);
   const firstPass = await startDiscovery(program, packages);

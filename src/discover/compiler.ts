@@ -7,23 +7,29 @@ import type { Problem } from "../lib/problem.ts";
 import { fixed } from "../limits/fixed.ts";
 import type { Limits } from "../limits/limits.ts";
 import { SessionNiceness } from "../processes/niceness.ts";
-import { BESIDES_HEAP_MB, OwnProgram, type Confinement, type OwnCommand, type Way } from "../processes/own-program.ts";
 import {
-  FROM_OUTSIDE,
+  NON_HEAP_MB,
+  OwnProgram,
+  type Confinement,
+  type OwnCommand,
+  type SandboxVariant,
+} from "../processes/own-program.ts";
+import {
+  EXTERNAL_SIGNALS,
   ProcessGroup,
-  saysOutOfMemory,
-  signalOf,
+  isOutOfMemory,
+  exitSignal,
   type Command,
   type Exit,
 } from "../processes/process-group.ts";
-import { processorMsOf, residentMbOf, treeOf } from "../processes/process-tree.ts";
+import { cpuMs, residentMb, processTree } from "../processes/process-tree.ts";
 import type { NoSandbox } from "../processes/sandbox.ts";
 import { spawnDirectly, type Spawn } from "../processes/spawn/spawn.ts";
 import type { CompileTask } from "./compile.ts";
 import { BUNDLER_ENDED, frame, CompilerFrameReader, FrameTooLarge } from "./compiler-frames.ts";
 import { compilerPackages } from "./compiler-packages.ts";
 import {
-  nothingFound,
+  emptyDiscovery,
   type Bundling,
   type Compiled,
   type DefinitionSource,
@@ -94,7 +100,7 @@ const program = new OwnProgram({
 export function compilerCommand(memoryMb: number, mode: Confinement): Promise<OwnCommand | NoSandbox> {
   const options = ["--v8-pool-size=1", "--min-semi-space-size=16", `--max-old-space-size=${memoryMb}`];
   const env = { GOMAXPROCS: "1", GOMEMLIMIT: `${memoryMb}MiB` };
-  return program.command({ memoryMb: memoryMb + BESIDES_HEAP_MB, options, env }, mode);
+  return program.command({ memoryMb: memoryMb + NON_HEAP_MB, options, env }, mode);
 }
 
 export function openCompiler(limits: CompilerLimits, options: CompilerOptions = {}): Compiler {
@@ -192,14 +198,14 @@ const noSchemas: DescribeSchemas = async () => ({ fault: "nothing can be evaluat
 interface Child {
   readonly process: CompilerProcess;
   /** How it is sandboxed; absent outside of the sandbox. */
-  readonly way?: Way;
+  readonly way?: SandboxVariant;
 }
 
 type Failure = Exclude<CompilerEnding, { kind: "result" }>;
 
 function failed(source: DefinitionSource, ending: Failure, limits: CompilerLimits): Compiled {
   const problem: Problem = { severity: "error", file: source.entry, ...explain(source, ending, limits) };
-  return { ...nothingFound, problems: [problem] };
+  return { ...emptyDiscovery, problems: [problem] };
 }
 
 function explain(source: DefinitionSource, ending: Failure, limits: CompilerLimits): Pick<Problem, "code" | "message"> {
@@ -367,17 +373,17 @@ class CompilerProcess {
   #watch(): { end(): void } {
     const { compileMs, compileMemoryMb } = this.#limits;
     const { compileElapsedMs } = bounds;
-    const before = this.#pid === undefined ? 0 : processorMsOf(treeOf(this.#pid));
+    const before = this.#pid === undefined ? 0 : cpuMs(processTree(this.#pid));
     let usedMs = 0;
     const stop = (ending: CompilerEnding): void => {
       this.#finish?.(ending);
       this.#group.kill();
     };
     const poll = (): void => {
-      const pids = this.#pid === undefined ? [] : treeOf(this.#pid);
-      usedMs = Math.max(usedMs, processorMsOf(pids) - before);
+      const pids = this.#pid === undefined ? [] : processTree(this.#pid);
+      usedMs = Math.max(usedMs, cpuMs(pids) - before);
       if (usedMs > compileMs) return stop({ kind: "timeout" });
-      if (residentMbOf(pids) > 2 * compileMemoryMb + BESIDES_HEAP_MB) return stop({ kind: "memory" });
+      if (residentMb(pids) > 2 * compileMemoryMb + NON_HEAP_MB) return stop({ kind: "memory" });
       pollTimer = clock.after(nextPollMs(), poll);
     };
     const nextPollMs = (): number => Math.max(POLL_MS_MIN, Math.min(POLL_MS, compileMs - usedMs));
@@ -438,12 +444,13 @@ class CompilerProcess {
       if (noProgram.has(code)) return { kind: "unready", exitCode: 127, said: code };
       return { kind: "unavailable", detail: `its process could not be started (${code})` };
     }
-    const how = signalOf(exit) ?? `exit code ${code}`;
-    if (!this.isReady && !FROM_OUTSIDE.has(how)) {
+    const how = exitSignal(exit) ?? `exit code ${code}`;
+    if (!this.isReady && !EXTERNAL_SIGNALS.has(how)) {
       return { kind: "unready", exitCode: code, said: this.#stderr.trim().split("\n")[0]! };
     }
-    if (saysOutOfMemory(this.#stderr)) return { kind: "memory" };
-    if (FROM_OUTSIDE.has(how)) return { kind: "unavailable", detail: `its process was killed from outside (${how})` };
+    if (isOutOfMemory(this.#stderr)) return { kind: "memory" };
+    if (EXTERNAL_SIGNALS.has(how))
+      return { kind: "unavailable", detail: `its process was killed from outside (${how})` };
     if (shortage.test(this.#stderr)) return { kind: "unavailable", detail: "the system refused to start more threads" };
     if (code === BUNDLER_ENDED && !/^(?:panic|fatal error):/m.test(this.#stderr))
       return { kind: "unavailable", detail: "its bundler was killed from outside" };

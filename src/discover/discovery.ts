@@ -56,7 +56,7 @@ export interface RequestedGrant {
 export const sourceBounds = fixed({ sourceFiles: 256 });
 
 /** The discovery of a definition without a single valid function. */
-export const nothingFound: Omit<Discovery, "problems" | "apps"> = {
+export const emptyDiscovery: Omit<Discovery, "problems" | "apps"> = {
   tools: [],
   resources: [],
   prompts: [],

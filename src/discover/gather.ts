@@ -12,7 +12,7 @@ import { findImports, parseImports } from "./files/imports.ts";
 import { type PathAliases, readPathAliases, TSCONFIG } from "./files/path-aliases.ts";
 import {
   declarationFile,
-  isBytes,
+  isBinary,
   isCode,
   isDeclarations,
   isRelative,
@@ -52,7 +52,7 @@ export async function gatherDefinition(
       pending.push(...(await findAmbientDeclarations(realRoot, entry, files, seen, limits)));
     if (index === pending.length && !areSkillsAdded) {
       areSkillsAdded = true;
-      const skills = await skillsOnDisk(realRoot, entry);
+      const skills = await listSkillFiles(realRoot, entry);
       problems.push(...skills.problems);
       pending.push(...skills.files.map((path): PendingFile => ({ specifier: path, found: { kind: "file", path } })));
     }
@@ -115,7 +115,7 @@ async function findAmbientDeclarations(
 }
 
 /** Lists the files and folders of a definition's skills, up to the limit. Does not follow symbolic links. */
-export async function skillsOnDisk(
+export async function listSkillFiles(
   root: string,
   entry: string,
 ): Promise<{
@@ -298,7 +298,7 @@ async function readSourceFile(root: string, path: string, bytesMax: number): Pro
     }
     const bytes = await readAtMost(file, bytesMax + 1);
     if (bytes.length > bytesMax) return fail("too-large", `"${path}" grew beyond ${bytesMax} bytes while it was read.`);
-    const text = isBytes(path)
+    const text = isBinary(path)
       ? Buffer.from(bytes).toString("base64")
       : new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
     return { ok: true, text, bytes: bytes.length };

@@ -68,7 +68,7 @@ export function parseUriTemplate(text: string): UriTemplate | TemplateFault {
     const { name, offset } = repeated;
     return { message: `the variable "${name}" appears twice`, offset, length: name.length };
   }
-  const fault = faultOfUri(sample);
+  const fault = findUriFault(sample);
   return fault === undefined ? { parts, variables } : { message: fault, offset: 0, length: text.length };
 }
 
@@ -115,7 +115,7 @@ const uri = new RegExp(
 );
 
 /** Why a text is not an absolute URI, as a sentence; undefined if it is one. */
-export function faultOfUri(text: string): string | undefined {
+export function findUriFault(text: string): string | undefined {
   if (uri.test(text)) return undefined;
   if (!/^[A-Za-z][A-Za-z\d+.-]*:/.test(text)) return "a URI begins with a scheme, as in data://report";
   const bad = /[^\w.~!$&'()*+,;=:@/?#[\]%-]/u.exec(text)?.[0];

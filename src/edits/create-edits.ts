@@ -3,15 +3,15 @@ import { withdraw } from "../host/catalog/withdrawn.ts";
 import { nowStored, readDirectory, type Directory } from "../host/directory/directory.ts";
 import type { Host } from "../host/host.ts";
 import type { HostDependencies } from "../host/open-host.ts";
-import { storedDefinition } from "../image/definition.ts";
+import { loadStoredDefinition } from "../image/definition.ts";
 import { rawBlock, type Cid } from "../lib/cid.ts";
-import type { Current, Draft } from "../lib/draft.ts";
+import type { CurrentDraft, Draft } from "../lib/draft.ts";
 import { BerthError } from "../lib/errors.ts";
-import { turnTaker } from "../lib/event-loop.ts";
-import { soundObject } from "../lib/json.ts";
-import { locationOf, type Problem } from "../lib/problem.ts";
-import { limitedPerMinute } from "../lib/token-buckets.ts";
-import { ifSound } from "../store/if-sound.ts";
+import { createYielder } from "../lib/event-loop.ts";
+import { tryParseObject } from "../lib/json.ts";
+import { formatLocation, type Problem } from "../lib/problem.ts";
+import { createRateLimiter } from "../lib/token-buckets.ts";
+import { unlessDamaged } from "../store/if-sound.ts";
 import type { ChangeSubject } from "../store/store.ts";
 import { DraftQuota, languageOfDraft } from "./draft-checks.ts";
 import type { Edits, Listed, SaveOptions, Subject } from "./edits.ts";
@@ -53,8 +53,8 @@ export function createEdits(dependencies: EditsDependencies): Edits {
     readDirectory(store, tenant, host.directory(tenant));
 
   const { savesPerMinuteOf, reviewsPerMinuteOf, sharedLimits } = dependencies;
-  const checkSaves = limitedPerMinute("save", "savesPerMinute", savesPerMinuteOf, sharedLimits);
-  const checkReviews = limitedPerMinute("review", "reviewsPerMinute", reviewsPerMinuteOf, sharedLimits);
+  const checkSaves = createRateLimiter("save", "savesPerMinute", savesPerMinuteOf, sharedLimits);
+  const checkReviews = createRateLimiter("review", "reviewsPerMinute", reviewsPerMinuteOf, sharedLimits);
 
   async function plan(
     tenant: string,
@@ -153,7 +153,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
       case "definition": {
         const cid = (await readCurrentDirectory(tenant)).servers.get(name)?.definition;
         if (cid === undefined) return undefined;
-        const { entry, files } = await storedDefinition(store, tenant, cid, name);
+        const { entry, files } = await loadStoredDefinition(store, tenant, cid, name);
         return { cid, entry, files };
       }
     }
@@ -164,7 +164,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
 
     async list(tenant, kind, names) {
       const listed: Listed[] = [];
-      const yieldIfDue = turnTaker();
+      const yieldIfDue = createYielder();
       for (const name of names) {
         await yieldIfDue();
         const version = (await past.history(tenant, { kind, name }))[0];
@@ -188,7 +188,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
     async language(tenant, server) {
       const subject: Subject = { kind: "definition", name: server };
       if ((await readCurrentDirectory(tenant)).servers.get(server)?.definition === undefined) return undefined;
-      const draft = await ifSound(currentDraft(tenant, subject));
+      const draft = await unlessDamaged(currentDraft(tenant, subject));
       return draft ? languageOf(subject, draft) : "damaged";
     },
 
@@ -238,19 +238,19 @@ export function createEdits(dependencies: EditsDependencies): Edits {
   }
 }
 
-function languageOf({ kind, name }: Subject, draft: Draft): Current["language"] {
+function languageOf({ kind, name }: Subject, draft: Draft): CurrentDraft["language"] {
   if (kind === "definition") return languageOfDraft(draft);
   if (kind === "entry" || name === "mcps") return "json";
   const text = draft.files[draft.entry]!;
   // A long variable is not parsed for a guess.
   if (text.length > GUESSED_UNITS_MAX) return text.trimStart().startsWith("{") ? "json" : "text";
-  return soundObject(text) ? "json" : "text";
+  return tryParseObject(text) ? "json" : "text";
 }
 
 function refusal(problems: readonly Problem[], count: number): BerthError {
   const first = problems.find(({ severity }) => severity === "error")!;
   const more = count > 1 ? ` (and ${count - 1} more)` : "";
-  const where = locationOf(first);
+  const where = formatLocation(first);
   return new BerthError("edit_refused", `${where && `${where}: `}${first.message}${more}`, { data: { problems } });
 }
 

@@ -1,9 +1,9 @@
 import { sourceBounds, type DefinitionSource } from "../discover/discovery.ts";
-import { isAsset, isBytes } from "../discover/files/resolve.ts";
+import { isAsset, isBinary } from "../discover/files/resolve.ts";
 import { isSkillFile } from "../discover/files/skill-files.ts";
 import { entryBounds } from "../entry/entry-bounds.ts";
 import { serverNameProblem, variableNameProblem } from "../entry/fields.ts";
-import { isOwnPath, languageOf } from "../image/definition.ts";
+import { isOwnPath, detectLanguage } from "../image/definition.ts";
 import type { Draft } from "../lib/draft.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { Problem } from "../lib/problem.ts";
@@ -35,7 +35,7 @@ export function checkDraft({ kind, name }: Subject, draft: Draft, limits: DraftL
 
 /** The language of a definition. */
 export function languageOfDraft({ entry, files }: Draft): DefinitionSource["language"] {
-  return languageOf(Object.hasOwn(files, entry) ? files[entry]! : "");
+  return detectLanguage(Object.hasOwn(files, entry) ? files[entry]! : "");
 }
 
 function checkSize(draft: Draft, bytesMax: number): Problem[] {
@@ -55,9 +55,9 @@ function checkFiles({ entry, files }: Draft, limits: DraftLimits): Problem[] {
   }
   let total = 0;
   for (const [file, text] of all) {
-    const bytes = Buffer.byteLength(text, isBytes(file) ? "base64" : "utf8");
+    const bytes = Buffer.byteLength(text, isBinary(file) ? "base64" : "utf8");
     total += bytes;
-    if (isBytes(file) && Buffer.from(text, "base64").toString("base64") !== text) {
+    if (isBinary(file) && Buffer.from(text, "base64").toString("base64") !== text) {
       const message = `${file} is a binary file: send it in base64, without line breaks`;
       problems.push({ ...fault("not-base64", message), file });
     }
@@ -71,7 +71,7 @@ function checkFiles({ entry, files }: Draft, limits: DraftLimits): Problem[] {
     }
     if (
       file === entry &&
-      languageOf(text) === "shell" &&
+      detectLanguage(text) === "shell" &&
       all.some(([other]) => other !== entry && !isSkillFile(other) && !isAsset(other))
     ) {
       problems.push({

@@ -4,7 +4,7 @@ import type { Review, Saved } from "../contract/review.ts";
 import type { ReleaseVersion } from "../host/catalog/releases.ts";
 import type { CancelSignal } from "../lib/cancellation.ts";
 import type { Cid } from "../lib/cid.ts";
-import type { Current, Draft } from "../lib/draft.ts";
+import type { CurrentDraft, Draft } from "../lib/draft.ts";
 
 /**
  * Changes variables, definitions and servers' entries in `mcps` while Berth runs. A save checks everything, takes
@@ -16,9 +16,9 @@ export interface Edits {
   /** The current versions under these names, without names that have none. */
   list(tenant: string, kind: Subject["kind"], names: readonly string[]): Promise<readonly Listed[]>;
   /** The current version; undefined if there is none. Rejects with `content_corrupt` or `content_missing`. */
-  read(tenant: string, subject: Subject): Promise<Current | undefined>;
+  read(tenant: string, subject: Subject): Promise<CurrentDraft | undefined>;
   /** The language of a server's definition; undefined if it has none here. Does not reject for a damaged one. */
-  language(tenant: string, server: string): Promise<Current["language"] | "damaged" | undefined>;
+  language(tenant: string, server: string): Promise<CurrentDraft["language"] | "damaged" | undefined>;
   /**
    * Reports what saving `draft` would do, without doing it. A null draft deletes; for a definition, the whole server.
    * Rejects with `forbidden` and `programs_refused` as `save` does, since a review may have to start the server.

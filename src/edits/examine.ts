@@ -1,8 +1,8 @@
 import type { Power, Rights } from "../access/rights.ts";
-import { type ContractChange, ToldChanges } from "../contract/change.ts";
-import { compareInTurns } from "../contract/compare.ts";
-import type { Review, ServerEffect, ToldTool } from "../contract/review.ts";
-import { signatureOf } from "../contract/signature.ts";
+import { type ContractChange, ChangeSelection } from "../contract/change.ts";
+import { compareContractsYielding } from "../contract/compare.ts";
+import type { Review, ServerEffect, ToolSummary } from "../contract/review.ts";
+import { renderSignature } from "../contract/signature.ts";
 import { relaxesConsent } from "../entry/consent-field.ts";
 import { type EntryField, entryFields } from "../entry/entry-fields.ts";
 import { type ServerEntry, unnamedEntry } from "../entry/entry.ts";
@@ -26,11 +26,11 @@ import type { CancelSignal } from "../lib/cancellation.ts";
 import type { Cid } from "../lib/cid.ts";
 import { cutText } from "../lib/cut-text.ts";
 import { BerthError, type ErrorCode } from "../lib/errors.ts";
-import { nextTurn, turnTaker } from "../lib/event-loop.ts";
+import { yieldToCalls, createYielder } from "../lib/event-loop.ts";
 import { type Json, isSameJson } from "../lib/json.ts";
 import { PROBLEMS_MAX, type Problem, distinctProblems, furtherProblems } from "../lib/problem.ts";
 import { fixed } from "../limits/fixed.ts";
-import { ifSound } from "../store/if-sound.ts";
+import { unlessDamaged } from "../store/if-sound.ts";
 import type { NameMove, Store } from "../store/store.ts";
 import { packageChanges, packageWarnings } from "./package-changes.ts";
 import type { EditPlan } from "./plan.ts";
@@ -72,7 +72,7 @@ export async function examine(
   problems.add(plan.problems);
   problems.add(plan.notices ?? []);
   const servers: ServerEffect[] = [];
-  const reportedChanges = new ToldChanges();
+  const reportedChanges = new ChangeSelection();
   const reportedTools = new ReportedTools();
   // The current release may never have been loaded, and must remain addressable after it is replaced.
   const currentStore = proposeTo(examiner.store);
@@ -100,16 +100,16 @@ export async function examine(
       readState(examiner, tenant, name, listed, store);
     const states = await inspectConcurrently(upstreams, inspect, signal);
     for (const name of names) {
-      await nextTurn();
+      await yieldToCalls();
       if (signal?.aborted) throw new BerthError("cancelled");
       const before =
         states.get(upstreamsBefore.get(name)) ??
         (await readState(examiner, tenant, name, plan.before.servers.get(name), currentStore));
-      await nextTurn();
+      await yieldToCalls();
       const afterState =
         states.get(upstreamsAfter.get(name)) ??
         (await readState(examiner, tenant, name, after.servers.get(name), plan.proposed));
-      await nextTurn();
+      await yieldToCalls();
       if (afterState.prepared) prepared.set(name, afterState.prepared);
       const newOnes = newProblems(plan, before.problems, afterState.problems);
       const toLoad = plan.packages ? definitionToLoad(after.servers.get(name), name) : plan.written;
@@ -167,7 +167,7 @@ async function bundleSizes(
 ): Promise<Pick<ServerEffect, "bundleBytes">> {
   const readBytes = async ({ prepared }: ServerState): Promise<number | undefined> => {
     const bundle = prepared?.release.bundle;
-    return bundle ? (await ifSound(store.derived(bundle)))?.length : undefined;
+    return bundle ? (await unlessDamaged(store.derived(bundle)))?.length : undefined;
   };
   const [before, after] = [await readBytes(beforeState), await readBytes(afterState)];
   if (before === undefined && after === undefined) return {};
@@ -225,7 +225,7 @@ function byPosition(one: Problem, other: Problem): number {
 
 async function findDifferences(before: Directory, after: Directory): Promise<string[]> {
   const names = new Set([...before.servers.keys(), ...after.servers.keys()]);
-  const yieldIfDue = turnTaker();
+  const yieldIfDue = createYielder();
   const differing: string[] = [];
   for (const name of names) {
     await yieldIfDue();
@@ -398,14 +398,14 @@ async function computeEffect(
   server: string,
   beforeState: ServerState,
   afterState: ServerState,
-  reportedChanges: ToldChanges,
+  reportedChanges: ChangeSelection,
   reportedTools: ReportedTools,
 ): Promise<ServerEffect | undefined> {
   const [before, after] = [beforeState.catalog, afterState.catalog];
   const versions = { ...(before && { before: before.release }), ...(after && { after: after.release }) };
   if (before && after) {
     if (before.release === after.release) return undefined;
-    const changes = reportedChanges.of(await compareInTurns(before.contract, after.contract));
+    const changes = reportedChanges.of(await compareContractsYielding(before.contract, after.contract));
     const newBehaviour = await changedBehaviour(before, after);
     const first = reportedChanges.names(newBehaviour);
     return {
@@ -433,13 +433,13 @@ async function computeEffect(
 class ReportedTools {
   #left = TOOLS_REPORTED_MAX;
 
-  async of(tools: Catalog["contract"]["tools"]): Promise<readonly ToldTool[]> {
-    const yieldIfDue = turnTaker();
-    const reported: ToldTool[] = [];
+  async of(tools: Catalog["contract"]["tools"]): Promise<readonly ToolSummary[]> {
+    const yieldIfDue = createYielder();
+    const reported: ToolSummary[] = [];
     for (const tool of tools.slice(0, this.#left)) {
       await yieldIfDue();
       const description = cutText(tool.description ?? tool.title ?? "", TEXT_UNITS_MAX);
-      reported.push({ name: tool.name, signature: cutText(signatureOf(tool), TEXT_UNITS_MAX), description });
+      reported.push({ name: tool.name, signature: cutText(renderSignature(tool), TEXT_UNITS_MAX), description });
     }
     this.#left -= reported.length;
     return reported;
@@ -467,7 +467,7 @@ function removal(server: string, { kind }: ServerState): ContractChange {
 
 /** Tools whose implementation changes under the same contract. */
 async function changedBehaviour(before: Catalog, after: Catalog): Promise<string[]> {
-  const yieldIfDue = turnTaker();
+  const yieldIfDue = createYielder();
   const names: string[] = [];
   for (const { name } of before.contract.tools) {
     await yieldIfDue();
@@ -499,7 +499,7 @@ async function checkRights(
   { before, after, hint = "" }: { before: Directory; after: Directory; hint?: string | undefined },
   rights: Rights,
 ): Promise<void> {
-  const yieldIfDue = turnTaker();
+  const yieldIfDue = createYielder();
   for (const name of names) {
     await yieldIfDue();
     const [old, updated] = [before.servers.get(name), after.servers.get(name)];

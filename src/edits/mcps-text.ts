@@ -1,12 +1,12 @@
-import { CONFIG_CIDS_MAX, referredIn } from "../entry/entry.ts";
+import { CONFIG_CIDS_MAX, readConfigCid } from "../entry/entry.ts";
 import { SCHEMA_KEY } from "../entry/fields.ts";
-import { readableEntry, readableMcps } from "../entry/mcps.ts";
+import { entryReadBounds, mcpsReadBounds } from "../entry/mcps.ts";
 import type { ReadMcps } from "../host/directory/directory.ts";
 import { isCid, rawBlock, type Cid } from "../lib/cid.ts";
 import { placeProblems } from "../lib/json-source.ts";
 import {
   objectSpan,
-  parseInTurns,
+  parseObjectYielding,
   type MemberSpan,
   type ObjectBounds,
   type ObjectSpan,
@@ -14,7 +14,7 @@ import {
 } from "../lib/json-spans.ts";
 import { indentedJson, isObject, type Json } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
-import { ifSound } from "../store/if-sound.ts";
+import { unlessDamaged } from "../store/if-sound.ts";
 import type { NameMove, Store } from "../store/store.ts";
 import type { ProposedStore } from "./proposed-store.ts";
 
@@ -45,10 +45,10 @@ async function readReferred(
   tenant: string,
   variable: Cid,
 ): Promise<{ text: string; isReferred: boolean }> {
-  const text = (await ifSound(textAt(store, tenant, variable))) ?? "";
+  const text = (await unlessDamaged(textAt(store, tenant, variable))) ?? "";
   const referred = text.trim();
   if (!isCid(referred)) return { text, isReferred: false };
-  return { text: (await ifSound(textAt(store, tenant, referred))) ?? "", isReferred: true };
+  return { text: (await unlessDamaged(textAt(store, tenant, referred))) ?? "", isReferred: true };
 }
 
 /**
@@ -80,7 +80,7 @@ export async function guardMcps(proposed: ProposedStore, tenant: string, { varia
  * configuration, nothing is parsed again: thousands of entries would take long.
  */
 export async function rawEntriesIn({ variable, text }: McpsText, known?: ReadMcps): Promise<RawEntries | undefined> {
-  if (known === undefined || known.cid !== variable) return readRawEntries(text, readableMcps());
+  if (known === undefined || known.cid !== variable) return readRawEntries(text, mcpsReadBounds());
   return toRawEntries(known.entries);
 }
 
@@ -111,7 +111,7 @@ export function unreadableMcps(entries: RawEntries | undefined): Problem[] {
 /** Undefined if the source is not an object of entries, or has too many; an entry that is too long is null. */
 export async function readRawEntries(text: string, bounds: ObjectBounds): Promise<RawEntries | undefined> {
   try {
-    const { value, tooMuch } = await parseInTurns(text, bounds);
+    const { value, tooMuch } = await parseObjectYielding(text, bounds);
     return isObject(value) && tooMuch !== "all" ? toRawEntries(value) : undefined;
   } catch {
     return undefined;
@@ -127,15 +127,15 @@ export async function resolveEntry(
   let entry = raw;
   let through: Cid | undefined;
   for (let followed = 0; followed < CONFIG_CIDS_MAX; followed++) {
-    const next = referredIn(entry);
+    const next = readConfigCid(entry);
     if (next === undefined) break;
-    const text = await ifSound(textAt(store, tenant, next));
-    const referred = await readRawEntries(text ?? "", readableEntry());
+    const text = await unlessDamaged(textAt(store, tenant, next));
+    const referred = await readRawEntries(text ?? "", entryReadBounds());
     if (!referred) break;
     through = next;
     entry = Object.fromEntries(Array.from(referred.keys(), (key) => [key, referred.get(key)]));
   }
-  return through === undefined || referredIn(entry) !== undefined ? { entry: raw } : { entry, through };
+  return through === undefined || readConfigCid(entry) !== undefined ? { entry: raw } : { entry, through };
 }
 
 export async function textAt(store: Store, tenant: string, cid: Cid): Promise<string> {

@@ -27,13 +27,13 @@ export interface PackageEdits {
    * Reports what a change would do, without doing it. Rejects with `forbidden`, `read_only`, `packages_refused`,
    * `packages_unavailable`, and with `too_many_requests` while another change of the tenant is being resolved.
    */
-  review(tenant: string, change: PackageWishes, rights: Rights, signal?: CancelSignal): Promise<ReviewedPackages>;
+  review(tenant: string, change: PackageRequest, rights: Rights, signal?: CancelSignal): Promise<ReviewedPackages>;
   /** Saves the result of the change; with `set`, only if its CID matches. Also rejects as `Edits.save` does. */
-  save(tenant: string, change: PackageWishes, options: SaveOptions & { readonly set?: Cid }): Promise<Saved>;
+  save(tenant: string, change: PackageRequest, options: SaveOptions & { readonly set?: Cid }): Promise<Saved>;
 }
 
 /** A change of a set in npm's terms. */
-export interface PackageWishes {
+export interface PackageRequest {
   /** Such as `papaparse@^5`, or `papaparse` for the newest version. */
   readonly add: readonly string[];
   /** Names. */
@@ -98,7 +98,7 @@ export function createPackageEdits(dependencies: PackageEditsDependencies): Pack
   /** The source that the change results in, and the version that it starts from. */
   async function applyRequest(
     tenant: string,
-    { add, remove, update }: PackageWishes,
+    { add, remove, update }: PackageRequest,
     { mayBeKnown }: { readonly mayBeKnown: boolean },
   ): Promise<{ readonly text: string; readonly current: Cid | null }> {
     const current = (await store.name(tenant, "variable", PACKAGES))?.cid ?? null;

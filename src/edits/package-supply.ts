@@ -1,10 +1,10 @@
 import { BoundedMap } from "../lib/bounded-map.ts";
-import { hashedInTurns, type Block, type Cid } from "../lib/cid.ts";
+import { hashYielding, type Block, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { Limits } from "../limits/limits.ts";
 import type { Npm } from "../packages/npm.ts";
 import { isVariant, type LockedPackage, type PackageSet } from "../packages/package-set.ts";
-import { ifSound } from "../store/if-sound.ts";
+import { unlessDamaged } from "../store/if-sound.ts";
 import type { Store } from "../store/store.ts";
 
 /** Resolves sets and fetches their tarballs: npm, confined. */
@@ -146,8 +146,8 @@ function withTarball(locked: LockedPackage, cid: Cid | undefined, isSupplied: bo
 }
 
 async function hasTarball(store: Store, tenant: string, tarball: Cid, integrity: string): Promise<boolean> {
-  const bytes = await ifSound(store.content(tenant, tarball));
-  return bytes !== undefined && `sha512-${(await hashedInTurns(bytes, "sha512")).toString("base64")}` === integrity;
+  const bytes = await unlessDamaged(store.content(tenant, tarball));
+  return bytes !== undefined && `sha512-${(await hashYielding(bytes, "sha512")).toString("base64")}` === integrity;
 }
 
 function tarballKey(tenant: string, locked: LockedPackage): string {

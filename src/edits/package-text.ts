@@ -1,7 +1,7 @@
-import { complain, inside, type ConfigPlace } from "../entry/config-place.ts";
+import { addProblem, inside, type ConfigPlace } from "../entry/config-place.ts";
 import { isCid, isStructure } from "../lib/cid.ts";
 import { cutText } from "../lib/cut-text.ts";
-import { turnTaker } from "../lib/event-loop.ts";
+import { createYielder } from "../lib/event-loop.ts";
 import { isObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
 import { needProblem } from "../packages/lock.ts";
@@ -40,21 +40,21 @@ export async function parsePackageVariable(value: unknown): Promise<ParsedPackag
   const invalid = (): ParsedPackages => ({ kind: "wrong", problems });
   if (!isObject(value)) {
     const what = `an object such as {"dependencies": {"zod": "^4"}}, with at most ${SET_VALUES_MAX} values`;
-    complain(place, "wrong-type", `The variable packages must be ${what}`);
+    addProblem(place, "wrong-type", `The variable packages must be ${what}`);
     return invalid();
   }
   for (const field of Object.keys(value)) {
     if (SET_FIELDS.includes(field)) continue;
     const message = `A set of packages has no field ${quoted(field)}; its fields are ${SET_FIELDS.join(", ")}`;
-    complain(inside(place, field), "unknown-field", message);
+    addProblem(inside(place, field), "unknown-field", message);
   }
   const { dependencies, npm, packages, lines } = value;
   if (npm !== undefined && typeof npm !== "string")
-    complain(inside(place, "npm"), "wrong-type", '"npm" must be a string');
+    addProblem(inside(place, "npm"), "wrong-type", '"npm" must be a string');
   await checkDependencies(dependencies, inside(place, "dependencies"));
   if (packages === undefined) {
     if (lines !== undefined || npm !== undefined) {
-      complain(
+      addProblem(
         place,
         "missing-packages",
         'A set has "packages"; leave out all but "dependencies" to have them resolved',
@@ -67,28 +67,28 @@ export async function parsePackageVariable(value: unknown): Promise<ParsedPackag
   const set = asPackageSet(value);
   if (!set) {
     const message = '"lines" must contain, by the keys of "packages", what npm wrote; leave it out if it is lost';
-    complain(inside(place, "lines"), "wrong-type", message);
+    addProblem(inside(place, "lines"), "wrong-type", message);
     return invalid();
   }
   for (const name of Object.keys(set.dependencies)) {
     if (placeOf(set, name, "") !== undefined) continue;
     const message = `${quoted(name)} is a dependency, and "packages" has no ${quoted(`node_modules/${name}`)}`;
-    complain(inside(inside(place, "dependencies"), name), "missing-package", message);
+    addProblem(inside(inside(place, "dependencies"), name), "missing-package", message);
   }
   return problems.length > 0 ? invalid() : { kind: "set", set };
 }
 
 async function checkDependencies(value: unknown, place: ConfigPlace): Promise<void> {
-  if (!isObject(value)) return complain(place, "wrong-type", '"dependencies" must be an object of names and ranges');
+  if (!isObject(value)) return addProblem(place, "wrong-type", '"dependencies" must be an object of names and ranges');
   if (isTooMany(value, "dependencies", place)) return;
-  const yieldIfDue = turnTaker();
+  const yieldIfDue = createYielder();
   for (const [name, range] of Object.entries(value)) {
     await yieldIfDue();
     const at = inside(place, name);
-    if (typeof range !== "string") complain(at, "wrong-type", `The range of ${quoted(name)} must be a string`);
+    if (typeof range !== "string") addProblem(at, "wrong-type", `The range of ${quoted(name)} must be a string`);
     else {
       const problem = needProblem(name, range);
-      if (problem !== undefined) complain(at, "bad-dependency", problem);
+      if (problem !== undefined) addProblem(at, "bad-dependency", problem);
     }
   }
 }
@@ -97,20 +97,20 @@ function isTooMany(value: object, what: string, place: ConfigPlace): boolean {
   const { packagesPerSet } = setBounds;
   const count = Object.keys(value).length;
   if (count <= packagesPerSet) return false;
-  complain(place, "too-many-packages", `The set has ${count} ${what}, and the limit is ${packagesPerSet}`);
+  addProblem(place, "too-many-packages", `The set has ${count} ${what}, and the limit is ${packagesPerSet}`);
   return true;
 }
 
 async function checkPackages(value: unknown, place: ConfigPlace): Promise<void> {
   if (!isObject(value))
-    return complain(place, "wrong-type", '"packages" must be an object of packages by their places');
+    return addProblem(place, "wrong-type", '"packages" must be an object of packages by their places');
   if (isTooMany(value, "packages", place)) return;
-  const yieldIfDue = turnTaker();
+  const yieldIfDue = createYielder();
   for (const [where, each] of Object.entries(value)) {
     await yieldIfDue();
     const at = inside(place, where);
     if (!namesInPlace(where)) {
-      complain(
+      addProblem(
         at,
         "bad-place",
         `${quoted(where)} is not a location of a package, such as "node_modules/a/node_modules/b"`,
@@ -121,15 +121,15 @@ async function checkPackages(value: unknown, place: ConfigPlace): Promise<void> 
 }
 
 function checkPackage(value: unknown, where: string, place: ConfigPlace): void {
-  if (!isObject(value)) return complain(place, "wrong-type", `${quoted(where)} must be an object`);
+  if (!isObject(value)) return addProblem(place, "wrong-type", `${quoted(where)} must be an object`);
   for (const field of Object.keys(value)) {
     if (PACKAGE_FIELDS.includes(field)) continue;
     const message = `A package has no field ${quoted(field)}; its fields are ${PACKAGE_FIELDS.join(", ")}`;
-    complain(inside(place, field), "unknown-field", message);
+    addProblem(inside(place, field), "unknown-field", message);
   }
   const { name, version, integrity, tarball, dependencies } = value;
   const check = (field: string, isValid: boolean, what: string): void => {
-    if (!isValid) complain(inside(place, field), "wrong-type", `${quoted(where)}: "${field}" must be ${what}`);
+    if (!isValid) addProblem(inside(place, field), "wrong-type", `${quoted(where)}: "${field}" must be ${what}`);
   };
   check("name", typeof name === "string" && isPackageName(name), "the name of a package");
   check("version", typeof version === "string" && isExactVersion(version), "one exact version");
@@ -142,7 +142,7 @@ function checkPackage(value: unknown, where: string, place: ConfigPlace): void {
   }
   if (tarball !== undefined && isVariant(value as unknown as LockedPackage)) {
     const message = `${quoted(where)} is only for some platforms, so no bundle can contain it: it has no "tarball"`;
-    complain(inside(place, "tarball"), "variant-tarball", message);
+    addProblem(inside(place, "tarball"), "variant-tarball", message);
   }
 }
 

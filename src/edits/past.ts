@@ -1,16 +1,16 @@
 import type { Contract } from "../contract/contract.ts";
-import { soundContract } from "../contract/sound.ts";
-import { referredIn } from "../entry/entry.ts";
-import { readableMcps } from "../entry/mcps.ts";
+import { sanitizeContract } from "../contract/sound.ts";
+import { readConfigCid } from "../entry/entry.ts";
+import { mcpsReadBounds } from "../entry/mcps.ts";
 import type { ReleaseParts } from "../host/catalog/release.ts";
-import { storedDefinition } from "../image/definition.ts";
+import { loadStoredDefinition } from "../image/definition.ts";
 import { BoundedMap } from "../lib/bounded-map.ts";
-import { decodeJsonInTurns, decodeRecord, isCid, rawBlock, type Cid } from "../lib/cid.ts";
+import { decodeJsonYielding, decodeRecord, isCid, rawBlock, type Cid } from "../lib/cid.ts";
 import type { Draft } from "../lib/draft.ts";
-import { nextTurn, turnTaker } from "../lib/event-loop.ts";
+import { yieldToCalls, createYielder } from "../lib/event-loop.ts";
 import { isObject, isSameJson, type Json } from "../lib/json.ts";
 import type { Limits } from "../limits/limits.ts";
-import { ifSound } from "../store/if-sound.ts";
+import { unlessDamaged } from "../store/if-sound.ts";
 import type { NameChange, Store } from "../store/store.ts";
 import type { Subject, Version } from "./edits.ts";
 import { entryText, readRawEntries, resolveEntry, textAt, type RawEntries } from "./mcps-text.ts";
@@ -33,7 +33,7 @@ export function openPast(store: Store, { pastEntriesBytes }: Pick<Limits, "pastE
 
   async function entryHistory(tenant: string, server: string): Promise<Version[]> {
     const versions: Version[] = [];
-    const yieldIfDue = turnTaker();
+    const yieldIfDue = createYielder();
     for (const { cid, changedAt, by } of await entries.changes(tenant, server)) {
       await yieldIfDue();
       versions.push({ cid, changedAt, by });
@@ -56,7 +56,7 @@ export function openPast(store: Store, { pastEntriesBytes }: Pick<Limits, "pastE
     const versions: Version[] = [];
     let fromRecord: Cid | null = null;
     let fromEntry: Cid | null = null;
-    const yieldIfDue = turnTaker();
+    const yieldIfDue = createYielder();
     for (const [index, change] of oldestFirst.entries()) {
       await yieldIfDue();
       const { changedAt, by } = change;
@@ -70,7 +70,7 @@ export function openPast(store: Store, { pastEntriesBytes }: Pick<Limits, "pastE
   }
 
   async function recordDefinition(tenant: string, cid: Cid): Promise<Cid | null> {
-    const bytes = await ifSound(store.content(tenant, cid));
+    const bytes = await unlessDamaged(store.content(tenant, cid));
     const record = bytes && decodeRecord(bytes);
     return isObject(record) ? definitionIn(record) : null;
   }
@@ -113,7 +113,7 @@ export function openPast(store: Store, { pastEntriesBytes }: Pick<Limits, "pastE
         return isKnown ? singleText(name, await textAt(store, tenant, cid)) : undefined;
       }
       if (!(await definitionHistory(tenant, name)).some((version) => version.cid === cid)) return undefined;
-      const { entry, files } = await storedDefinition(store, tenant, cid, name);
+      const { entry, files } = await loadStoredDefinition(store, tenant, cid, name);
       return { entry, files };
     },
   };
@@ -197,7 +197,7 @@ class PastEntries {
   async #continue(tenant: string, previous: Walk): Promise<Walk> {
     const { isNew, changes } = await this.#changesAfter(tenant, previous.last);
     const walk = isNew ? newWalk() : previous;
-    const yieldIfDue = turnTaker();
+    const yieldIfDue = createYielder();
     // Saves may alternate between two values.
     const parsed = new BoundedMap<Cid, RawEntries | undefined>(2);
     for (const change of changes) {
@@ -234,7 +234,7 @@ class PastEntries {
 
   /** Drops the oldest changes of each entry until they fit into the budget. */
   async #dropEarliest(walk: Walk): Promise<void> {
-    const yieldIfDue = turnTaker();
+    const yieldIfDue = createYielder();
     while (walk.bytes > this.#bytesMax && walk.maxPerEntry > 1) {
       walk.maxPerEntry = Math.ceil(walk.maxPerEntry / 2);
       for (const changes of walk.changes.values()) {
@@ -247,15 +247,15 @@ class PastEntries {
 
   /** Undefined for a missing or damaged value. */
   async #read(tenant: string, variable: Cid): Promise<RawEntries | undefined> {
-    const bytes = await ifSound(this.#store.content(tenant, variable));
+    const bytes = await unlessDamaged(this.#store.content(tenant, variable));
     if (!bytes) return undefined;
-    await nextTurn();
+    await yieldToCalls();
     const text = Buffer.from(bytes).toString();
     const referred = text.trim();
-    const value = isCid(referred) ? await ifSound(textAt(this.#store, tenant, referred)) : text;
+    const value = isCid(referred) ? await unlessDamaged(textAt(this.#store, tenant, referred)) : text;
     if (value === undefined) return undefined;
-    const entries = (await readRawEntries(value, readableMcps())) ?? nothing;
-    await nextTurn();
+    const entries = (await readRawEntries(value, mcpsReadBounds())) ?? nothing;
+    await yieldToCalls();
     return entries;
   }
 }
@@ -302,7 +302,7 @@ function recordChange(walk: Walk, name: string, raw: unknown, { cid: value, chan
   else walk.entries.set(name, raw as Json);
   const definition = isObject(raw) ? definitionIn(raw) : null;
   const cid = raw === undefined ? null : rawBlock(entryText(raw)).cid;
-  const change = { cid, value, definition, referred: referredIn(raw), changedAt, by };
+  const change = { cid, value, definition, referred: readConfigCid(raw), changedAt, by };
   const changes = walk.changes.get(name);
   if (!changes) walk.changes.set(name, [change]);
   else if (changes.push(change) > walk.maxPerEntry) {
@@ -328,7 +328,7 @@ export async function readContract(
   if (!(await store.had(tenant, "release", server, release))) return undefined;
   const parts = await readParts(store, tenant, release);
   const listed = parts && (await store.content(tenant, parts.contract));
-  return listed && soundContract(await decodeJsonInTurns(listed));
+  return listed && sanitizeContract(await decodeJsonYielding(listed));
 }
 
 export async function readParts(store: Store, tenant: string, release: Cid): Promise<ReleaseParts | undefined> {

@@ -2,7 +2,7 @@ import { entryBounds } from "../entry/entry-bounds.ts";
 import { packageSetOf } from "../host/catalog/compile-once.ts";
 import { rawBlock, type Block } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
-import { nextTurn } from "../lib/event-loop.ts";
+import { yieldToCalls } from "../lib/event-loop.ts";
 import { jsonProblems } from "../lib/json-source.ts";
 import { prettyJsonYielding } from "../lib/pretty-json.ts";
 import type { Problem } from "../lib/problem.ts";
@@ -59,7 +59,7 @@ export async function planPackages(
   }
   const problems = await jsonProblems(PACKAGES, text, tenant);
   if (problems.length > 0) return { ...nothing, problems: problems };
-  await nextTurn();
+  await yieldToCalls();
   const parsed = await parsePackageVariable(parsePackages(text));
   if (parsed.kind === "wrong") return { ...nothing, problems: parsed.problems };
   try {

@@ -1,5 +1,5 @@
 import type { Rights } from "../access/rights.ts";
-import { readableEntry, readNamedEntry } from "../entry/mcps.ts";
+import { entryReadBounds, readNamedEntry } from "../entry/mcps.ts";
 import { packageSetOf } from "../host/catalog/compile-once.ts";
 import type { ReleaseParts } from "../host/catalog/release.ts";
 import { refuseWithdrawn, withdrawnOf } from "../host/catalog/withdrawn.ts";
@@ -11,14 +11,14 @@ import type { ServerRecord } from "../image/image.ts";
 import { decodeRecord, isCid, jsonBlock, rawBlock, type Cid } from "../lib/cid.ts";
 import type { Draft } from "../lib/draft.ts";
 import { BerthError } from "../lib/errors.ts";
-import { nextTurn } from "../lib/event-loop.ts";
+import { yieldToCalls } from "../lib/event-loop.ts";
 import { jsonProblems } from "../lib/json-source.ts";
-import { parseInTurns } from "../lib/json-spans.ts";
+import { parseObjectYielding } from "../lib/json-spans.ts";
 import { isObject, type Json, type JsonObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
 import { fixed } from "../limits/fixed.ts";
 import { asPackageSet, PACKAGES, packagesInReach, type PackagesInReach } from "../packages/package-set.ts";
-import { ifSound } from "../store/if-sound.ts";
+import { unlessDamaged } from "../store/if-sound.ts";
 import type { NameMove, NameRecord } from "../store/store.ts";
 import { checkDraft, languageOfDraft, type DraftLimits } from "./draft-checks.ts";
 import type { Subject } from "./edits.ts";
@@ -288,13 +288,13 @@ async function planEntry(request: PlanRequest): Promise<EditPlan> {
   const proposed = proposeTo(store);
   // Each step may take milliseconds: an entry is parsed as a whole.
   const current = raw === undefined ? null : rawBlock(entryText(raw)).cid;
-  await nextTurn();
+  await yieldToCalls();
   const next = value === undefined ? null : rawBlock(entryText(value)).cid;
-  await nextTurn();
+  await yieldToCalls();
   if (problems.length === 0) {
     const variable = await writeMember(proposed, tenant, mcps, [name], draft ? text.trim() : null);
     updated = withEntry(cached, variable, name, value);
-    await nextTurn();
+    await yieldToCalls();
   }
   return {
     current,
@@ -317,7 +317,7 @@ async function parseEntry(
   if (draft === null || request.problems.length > 0) return { wrong: [] };
   const wrong = await jsonProblems(name, text, tenant);
   if (wrong.length > 0) return { wrong };
-  const { value, tooMuch } = await parseInTurns(text, readableEntry());
+  const { value, tooMuch } = await parseObjectYielding(text, entryReadBounds());
   if (!tooMuch) return { value: value as Json, wrong };
   return { wrong: readNamedEntry(name, null, { isTooLong: true }).problems };
 }
@@ -433,7 +433,7 @@ async function moveDefinition(
     return withEntry(whole, cid, name, { ...(entry as JsonObject), definition });
   }
   const record = await proposed.name(tenant, "server", name);
-  const stored = record && (await ifSound(proposed.content(tenant, record.cid)));
+  const stored = record && (await unlessDamaged(proposed.content(tenant, record.cid)));
   const current = stored && decodeRecord(stored);
   await setRecord(proposed, tenant, name, {
     definition,

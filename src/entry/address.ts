@@ -8,7 +8,7 @@ export type Address =
   | { readonly kind: "server"; readonly server: string; readonly path: string; readonly query: string };
 
 /** True for a URI, or a URI template, in one of Berth's own schemes. */
-export function isOwn(uri: string): boolean {
+export function isOwnUri(uri: string): boolean {
   return /^(?:cid|variable|server):\/\//.test(uri);
 }
 

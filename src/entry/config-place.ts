@@ -17,7 +17,7 @@ export function inside(place: ConfigPlace, key: string | number): ConfigPlace {
   return { ...place, pointer: `${place.pointer}/${step}` };
 }
 
-export function complain(
+export function addProblem(
   { pointer, problems, tool }: ConfigPlace,
   code: string,
   message: string,
@@ -64,20 +64,20 @@ export function readFields<const Types extends Readonly<Record<string, FieldType
   place: ConfigPlace,
 ): Fields<Types> {
   if (!isObject(raw)) {
-    complain(place, "wrong-type", `${subject} must be an object`);
+    addProblem(place, "wrong-type", `${subject} must be an object`);
     return {};
   }
   const fields: Record<string, Json> = {};
   for (const name of Object.keys(raw)) {
     const at = inside(place, name);
     if (!Object.hasOwn(types, name)) {
-      complain(at, "unknown-field", unknownField(subject, name, types));
+      addProblem(at, "unknown-field", unknownField(subject, name, types));
       continue;
     }
     const value = raw[name]!;
     const type = fieldTypes[types[name]!];
     if (type.fits(value)) fields[name] = value;
-    else complain(at, "wrong-type", `"${name}" must be ${type.label}`);
+    else addProblem(at, "wrong-type", `"${name}" must be ${type.label}`);
   }
   return fields as Fields<Types>;
 }

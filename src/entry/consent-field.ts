@@ -1,5 +1,5 @@
 import type { Problem } from "../lib/problem.ts";
-import { complain, inside } from "./config-place.ts";
+import { addProblem, inside } from "./config-place.ts";
 import { OFFERED_NAME, type ConfiguredTool } from "./tool-fields.ts";
 
 /** The fields of an entry that decide which calls need consent. */
@@ -18,7 +18,7 @@ export function consentToolFault(name: string): string | undefined {
 }
 
 /** True if calls of a tool need consent under any of its names, so that a second name cannot bypass consent. */
-export function asksConsent({ consent, tools }: Consenting, name: string, own: string): boolean {
+export function requiresConsent({ consent, tools }: Consenting, name: string, own: string): boolean {
   if (consent.length === 0) return false;
   if (consent.includes(ALL) || consent.includes(name) || consent.includes(own)) return true;
   return configuredFunctions({ consent, tools }).includes(own);
@@ -37,7 +37,7 @@ function configured({ tools }: Pick<Consenting, "tools">, name: string): string 
 export function relaxesConsent(before: Consenting, after: Consenting | undefined): boolean {
   if (!after) return before.consent.length > 0;
   const named = [...before.consent, ...configuredFunctions(before)];
-  return named.some((name) => !asksConsent(after, name, configured(after, name) ?? name));
+  return named.some((name) => !requiresConsent(after, name, configured(after, name) ?? name));
 }
 
 /** A name that no tool has would protect nothing, unnoticed. */
@@ -51,12 +51,12 @@ export function consentProblems(
   const names = new Set([ALL, ...offered.map(({ name }) => name)]);
   for (const name of consent) {
     if (names.has(name)) continue;
-    complain(place, "no-such-tool", `"consent" names "${name}", but this server offers no such tool`, "warning");
+    addProblem(place, "no-such-tool", `"consent" names "${name}", but this server offers no such tool`, "warning");
   }
   return problems;
 }
 
 /** The tools for which either entry requires consent: an earlier release cannot bypass the current rule. */
-export function consentOfEither(earlier: Consenting, current: Consenting): string[] {
+export function combineConsent(earlier: Consenting, current: Consenting): string[] {
   return [...new Set([...earlier.consent, ...current.consent, ...configuredFunctions(current)])].sort();
 }

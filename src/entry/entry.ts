@@ -1,8 +1,8 @@
 import { isCid, type Cid } from "../lib/cid.ts";
-import { ENTRY_NESTING_MAX, isDeeper, isObject, valuesIn, type Json, type JsonObject } from "../lib/json.ts";
+import { ENTRY_NESTING_MAX, isDeeper, isObject, countValues, type Json, type JsonObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
 import { parseServer } from "../upstream/launch/launcher-uri.ts";
-import { complain, inside, readFields, type ConfigPlace } from "./config-place.ts";
+import { addProblem, inside, readFields, type ConfigPlace } from "./config-place.ts";
 import { entryBounds } from "./entry-bounds.ts";
 import {
   entryFieldList,
@@ -13,7 +13,7 @@ import {
   type ReadFields,
 } from "./entry-fields.ts";
 import { hasFeature } from "./features.ts";
-import { readHold, type HoldPolicy } from "./hold-fields.ts";
+import { readHold, type WithholdPolicy } from "./hold-fields.ts";
 import { readPrompt, type ConfiguredPrompt } from "./prompt-fields.ts";
 import { readResource, type ConfiguredResource } from "./resource-fields.ts";
 import { readTool, type ConfiguredTool, type ToolReading } from "./tool-fields.ts";
@@ -22,7 +22,7 @@ import { readTool, type ConfiguredTool, type ToolReading } from "./tool-fields.t
 export const CONFIG_CIDS_MAX = 4;
 
 /** The CID of the content that contains the entry, if the entry is only a reference to it. */
-export function referredIn(raw: unknown): Cid | undefined {
+export function readConfigCid(raw: unknown): Cid | undefined {
   return isObject(raw) && typeof raw["config_cid"] === "string" ? raw["config_cid"] : undefined;
 }
 
@@ -36,7 +36,7 @@ export interface ServerEntry extends ReadFields {
   /** CID of the contract that the image has locked for the upstream. */
   readonly contractCid?: Cid;
   /** The handling of an upstream that differs from its approved version (J6). */
-  readonly hold: HoldPolicy;
+  readonly hold: WithholdPolicy;
   readonly description?: string;
   /** By name. */
   readonly tools: Readonly<Record<string, ConfiguredTool>>;
@@ -93,32 +93,32 @@ export function readEntry(server: string, rawEntry: Json, options: EntryReading 
     const { cid, only, schema, feature }: EntryField = entryFields[name];
     const value = fields[name]!;
     const at = inside(place, name);
-    if (cid && !isCid(value as string)) complain(at, "wrong-type", explainNotCid(name, value as string));
+    if (cid && !isCid(value as string)) addProblem(at, "wrong-type", explainNotCid(name, value as string));
     if (feature !== undefined && !hasFeature(feature)) {
-      complain(at, "missing-feature", `"${name}" needs the feature "${feature}", which this Berth does not have`);
+      addProblem(at, "missing-feature", `"${name}" needs the feature "${feature}", which this Berth does not have`);
     }
     const allowed = schema?.["enum"];
     if (Array.isArray(allowed) && !allowed.includes(value)) {
-      complain(at, "wrong-value", `"${name}" must be ${alternatives(allowed)}`);
+      addProblem(at, "wrong-value", `"${name}" must be ${alternatives(allowed)}`);
     }
     if (only && (only[0] === "upstreams") === (fields.upstream === undefined)) {
       const other = only[0] === "upstreams" ? "definitions" : "upstreams";
-      complain(at, `not-for-${other}`, `"${name}" is for ${only[0]}; ${only[1]}`);
+      addProblem(at, `not-for-${other}`, `"${name}" is for ${only[0]}; ${only[1]}`);
     }
   }
   if (fields.config_cid !== undefined) {
     const others = Object.keys(fields).length > 1 ? "; an entry with it has no other field" : "";
     const message = `"config_cid" does not lead to a JSON object within ${CONFIG_CIDS_MAX} steps${others}`;
-    complain(inside(place, "config_cid"), "missing-content", message);
+    addProblem(inside(place, "config_cid"), "missing-content", message);
   }
   const hold = readHold(fields, place);
   if (fields.upstream !== undefined) {
     for (const { code, message, column = 1 } of parseServer(fields.upstream).problems ?? []) {
-      complain(inside(place, "upstream"), code, `${message} (At character ${column} of the launcher URI.)`);
+      addProblem(inside(place, "upstream"), code, `${message} (At character ${column} of the launcher URI.)`);
     }
   }
   if (fields.definition !== undefined && fields.upstream !== undefined) {
-    complain(place, "two-kinds", "A server has either a definition or an upstream; this one has both");
+    addProblem(place, "two-kinds", "A server has either a definition or an upstream; this one has both");
   }
   const read: Record<string, unknown> = {};
   for (const { name, as, read: readField, absent } of readers) {
@@ -182,28 +182,28 @@ function withinBounds(raw: Json, place: ConfigPlace, reading: EntryReading): Jso
   const { entryValues } = entryBounds;
   if (roomBytes !== undefined) {
     const message = `Entries stored by "config_cid" may have at most ${roomBytes} bytes together`;
-    complain(place, "too-many-bytes", `${message}, counted once for each entry; shorten them, or remove servers`);
+    addProblem(place, "too-many-bytes", `${message}, counted once for each entry; shorten them, or remove servers`);
     return {};
   }
   const tooLong = (): Json => {
     const message = `An entry has at most ${entryValues} values, members and items`;
-    complain(place, "too-many-values", `${message}; shorten it, or split the server`);
+    addProblem(place, "too-many-values", `${message}; shorten it, or split the server`);
     return {};
   };
   if (isTooLong) return tooLong();
   if (!isObject(raw)) return raw;
-  const values = valuesIn(raw, Number.MAX_VALUE, ENTRY_NESTING_MAX);
+  const values = countValues(raw, Number.MAX_VALUE, ENTRY_NESTING_MAX);
   const isDeep = values === Infinity;
   let fields: JsonObject = raw;
   for (const name of isDeep ? Object.keys(raw) : ITEMS) {
     const value = Object.hasOwn(raw, name) ? raw[name]! : null;
     if (isDeep && isDeeper(value, ENTRY_NESTING_MAX - 1)) {
       const message = `An entry may nest at most ${ENTRY_NESTING_MAX} levels deep; flatten it`;
-      complain(deepPlace(value, inside(place, name), ENTRY_NESTING_MAX - 1), "too-deep", message);
+      addProblem(deepPlace(value, inside(place, name), ENTRY_NESTING_MAX - 1), "too-deep", message);
     } else if (ITEMS.has(name) && isObject(value) && Object.keys(value).length > ENTRY_ITEMS_MAX) {
       const count = `There are ${Object.keys(value).length} ${name}`;
       const hint = "write a template, or split the server";
-      complain(
+      addProblem(
         inside(place, name),
         "too-many-items",
         `${count}; an entry may have at most ${ENTRY_ITEMS_MAX}; ${hint}`,
@@ -212,7 +212,7 @@ function withinBounds(raw: Json, place: ConfigPlace, reading: EntryReading): Jso
     const { [name]: _, ...others } = fields;
     fields = others;
   }
-  return (fields === raw ? values : valuesIn(fields, entryValues)) > entryValues ? tooLong() : fields;
+  return (fields === raw ? values : countValues(fields, entryValues)) > entryValues ? tooLong() : fields;
 }
 
 const ITEMS: ReadonlySet<string> = new Set(["tools", "resources", "prompts"]);
@@ -263,7 +263,7 @@ function readResources(raw: JsonObject, place: ConfigPlace, leftOut: string[]): 
     const at = inside(place, key);
     const resource = readResource(key, value, at);
     if (!resource) leftOut.push(...urisIn(value));
-    else if (resources.has(resource.uri)) complain(at, "duplicate-uri", `"${resource.uri}" appears twice`);
+    else if (resources.has(resource.uri)) addProblem(at, "duplicate-uri", `"${resource.uri}" appears twice`);
     else resources.set(resource.uri, resource);
   }
   return [...resources.values()];
@@ -281,7 +281,7 @@ function readOptions(raw: JsonObject, place: ConfigPlace, leftOut: string[]): Re
     if (isObject(value)) options.push([tool, value]);
     else {
       leftOut.push(tool);
-      complain({ ...inside(place, tool), tool }, "wrong-type", "The options of a tool must be an object");
+      addProblem({ ...inside(place, tool), tool }, "wrong-type", "The options of a tool must be an object");
     }
   }
   return Object.fromEntries(options);

@@ -1,6 +1,6 @@
 import type { JsonObject } from "../lib/json.ts";
-import { variablesOf } from "../upstream/launch/launch.ts";
-import { complain, inside, type ConfigPlace } from "./config-place.ts";
+import { templateVariables } from "../upstream/launch/launch.ts";
+import { addProblem, inside, type ConfigPlace } from "./config-place.ts";
 import { variableNameProblem } from "./fields.ts";
 
 /** The environment that an entry sets for its definition's code, for packages and programs that read one. */
@@ -54,17 +54,17 @@ export function readEnvironment(
   const names = Object.keys(raw);
   if (names.length > ENVIRONMENT_NAMES_MAX) {
     const message = `There are ${names.length} variables; an entry may set at most ${ENVIRONMENT_NAMES_MAX}`;
-    complain(place, "too-many-items", `${message}; put several values into one, as JSON, or split the server`);
+    addProblem(place, "too-many-items", `${message}; put several values into one, as JSON, or split the server`);
     return {};
   }
   const values: [string, EnvironmentValue][] = [];
   for (const [name, text] of Object.entries(raw)) {
     const at = inside(place, name);
     const fault = findNameFault(name);
-    if (fault !== undefined) complain(at, "bad-name", fault);
-    else if (typeof text !== "string") complain(at, "wrong-type", `"${name}" must be a string; write numbers as "1"`);
+    if (fault !== undefined) addProblem(at, "bad-name", fault);
+    else if (typeof text !== "string") addProblem(at, "wrong-type", `"${name}" must be a string; write numbers as "1"`);
     else if (text.includes("\0"))
-      complain(at, "wrong-value", "It contains a NUL character, which no program can receive");
+      addProblem(at, "wrong-value", "It contains a NUL character, which no program can receive");
     else values.push([name, parseValue(text, granted, at)]);
   }
   return Object.fromEntries(values);
@@ -84,16 +84,17 @@ function parseValue(
   granted: { readonly secrets: readonly string[]; readonly variables: readonly string[] | undefined },
   place: ConfigPlace,
 ): EnvironmentValue {
-  const names = [...new Set(variablesOf(text))];
+  const names = [...new Set(templateVariables(text))];
   const secrets = names.filter((name) => granted.secrets.includes(name));
   const variables = names.filter((name) => !granted.secrets.includes(name));
   for (const name of variables) {
     const fault = variableNameProblem(name);
     const shortName = name.slice(0, 150);
-    if (fault !== undefined) complain(place, "bad-name", `In \${${shortName}}, ${fault}; write $\${ for a literal \${`);
+    if (fault !== undefined)
+      addProblem(place, "bad-name", `In \${${shortName}}, ${fault}; write $\${ for a literal \${`);
     else if (granted.variables && !granted.variables.includes(name)) {
       const hint = `add "${name}" to "secrets" or to "variables" in its entry`;
-      complain(
+      addProblem(
         place,
         "not-granted",
         `\${${name}} is neither a secret of this server nor a variable that it may read; ${hint}`,

@@ -21,7 +21,7 @@ export function ungranted(
 }
 
 /** An entry as written, with these requests granted. */
-export function withGranted(raw: JsonObject, requests: readonly RequestedGrant[]): JsonObject {
+export function addGrants(raw: JsonObject, requests: readonly RequestedGrant[]): JsonObject {
   const fields = new Set(requests.map(({ field }) => field));
   return { ...raw, ...Object.fromEntries(Array.from(fields, (field) => [field, mergeGrants(raw, field, requests)])) };
 }
@@ -33,7 +33,7 @@ function mergeGrants(raw: JsonObject, field: RequestedGrant["field"], requests: 
 }
 
 /** The lines that an entry needs to grant requests, one for each field. */
-export function grantingLines(raw: JsonObject, requests: readonly RequestedGrant[]): string[] {
+export function formatGrantLines(raw: JsonObject, requests: readonly RequestedGrant[]): string[] {
   return [...new Set(requests.map(({ field }) => field))].map((field) => formatLine(raw, field, requests));
 }
 
@@ -53,7 +53,7 @@ export function requestProblems(
     const { field, file, line, column } = request;
     const other = acceptance === undefined ? "" : `, or ${acceptance}`;
     const hint = `set ${formatLine(raw, field, requests)}${other}`;
-    const message = `${wordsOf(request)}, which the entry "${server}" in mcps does not grant: ${hint}`;
+    const message = `${describeRequest(request)}, which the entry "${server}" in mcps does not grant: ${hint}`;
     return { code: `${CODES[field]}-requested`, message, severity: "warning", file, line, column };
   });
 }
@@ -61,7 +61,7 @@ export function requestProblems(
 const CODES = { secrets: "secret", network: "network" } as const;
 
 /** `The code requests the secret "API_TOKEN" (to read issues)`. */
-export function wordsOf({ field, value, purpose }: RequestedGrant): string {
+export function describeRequest({ field, value, purpose }: RequestedGrant): string {
   const grant = field === "secrets" ? `the secret "${value}"` : `the host "${value}"`;
   return `The code requests ${grant}${purpose === undefined ? "" : ` (${purpose})`}`;
 }

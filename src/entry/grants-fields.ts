@@ -2,7 +2,7 @@ import type { Json, JsonObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
 import type { Limits } from "../limits/limits.ts";
 import { parseAllowedHost, type AllowedHost } from "../network/allow-list.ts";
-import { complain, inside, readFields, type ConfigPlace } from "./config-place.ts";
+import { addProblem, inside, readFields, type ConfigPlace } from "./config-place.ts";
 
 /** The grants and limits of an entry: secrets, variables, hosts, and calls. */
 
@@ -18,7 +18,7 @@ export function readLimits(raw: JsonObject = {}, place: ConfigPlace): ServerLimi
   const read = (name: keyof typeof fields): number | undefined => {
     const value = fields[name];
     if (value === undefined || (Number.isInteger(value) && Number(value) >= 1)) return value as number | undefined;
-    return complain(inside(place, name), "wrong-value", `"${name}" must be a whole number of at least 1`);
+    return addProblem(inside(place, name), "wrong-value", `"${name}" must be a whole number of at least 1`);
   };
   const [calls, callsPerSecond] = [read("calls"), read("calls_per_second")];
   return { ...(calls !== undefined && { calls }), ...(callsPerSecond !== undefined && { callsPerSecond }) };
@@ -29,7 +29,7 @@ export function readRetainCalls(text: string | undefined, place: ConfigPlace): n
   if (text === undefined) return undefined;
   const [, count, unit = ""] = /^([1-9]\d{0,4})([mhd])$/.exec(text) ?? [];
   if (count !== undefined) return Number(count) * UNIT_MS[unit]!;
-  return complain(place, "wrong-value", '"retain_calls" must be a duration such as "30m", "12h" or "7d"');
+  return addProblem(place, "wrong-value", '"retain_calls" must be a duration such as "30m", "12h" or "7d"');
 }
 
 const DAY_MS = 86_400_000;
@@ -63,7 +63,7 @@ export function namesReader(faultOf: (name: string) => string | undefined) {
   return (raw: readonly Json[] | undefined, place: ConfigPlace): readonly string[] => {
     const names = readTexts(raw, place, (name, at) => {
       const fault = faultOf(name);
-      return fault === undefined ? name : complain(at, "bad-name", fault);
+      return fault === undefined ? name : addProblem(at, "bad-name", fault);
     });
     return [...new Set(names)].sort();
   };
@@ -72,7 +72,7 @@ export function namesReader(faultOf: (name: string) => string | undefined) {
 export function readNetwork(raw: readonly Json[] | undefined, place: ConfigPlace): readonly AllowedHost[] {
   return readTexts(raw, place, (text, at) => {
     const allowed = parseAllowedHost(text);
-    return typeof allowed === "string" ? complain(at, "wrong-value", allowed) : allowed;
+    return typeof allowed === "string" ? addProblem(at, "wrong-value", allowed) : allowed;
   });
 }
 
@@ -85,10 +85,10 @@ function readTexts<Item>(
   read: (text: string, at: ConfigPlace) => Item | undefined,
 ): Item[] {
   const message = `It has ${raw.length} items; at most ${ITEMS_MAX} are read`;
-  if (raw.length > ITEMS_MAX) return complain(place, "too-many-items", message) ?? [];
+  if (raw.length > ITEMS_MAX) return addProblem(place, "too-many-items", message) ?? [];
   return raw.flatMap((value, index) => {
     const at = inside(place, index);
-    const item = typeof value === "string" ? read(value, at) : complain(at, "wrong-type", "It must be a string");
+    const item = typeof value === "string" ? read(value, at) : addProblem(at, "wrong-type", "It must be a string");
     return item === undefined ? [] : [item];
   });
 }

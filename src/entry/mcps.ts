@@ -1,11 +1,11 @@
-import { parseInTurns, type ObjectBounds } from "../lib/json-spans.ts";
+import { parseObjectYielding, type ObjectBounds } from "../lib/json-spans.ts";
 import { isObject, type Json, type JsonObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
-import { complain, inside, type ConfigPlace } from "./config-place.ts";
+import { addProblem, inside, type ConfigPlace } from "./config-place.ts";
 import { entryBounds } from "./entry-bounds.ts";
 import { readEntry, type EntryReading, type ReadEntry } from "./entry.ts";
 import { SCHEMA_KEY, serverNameProblem } from "./fields.ts";
-import { knownFaults } from "./tool-fields.ts";
+import { collectSchemaFaults } from "./tool-fields.ts";
 
 /** The variable `mcps`: a JSON object of entries by server name. */
 export interface ParsedMcps {
@@ -18,13 +18,13 @@ export interface ParsedMcps {
 }
 
 /** Limits for reading a configuration. */
-export function readableMcps(): ObjectBounds {
+export function mcpsReadBounds(): ObjectBounds {
   const { mcpsEntries, entryValues, variableBytes } = entryBounds;
   return { members: mcpsEntries + 1, values: entryValues, units: variableBytes, allValues: Infinity };
 }
 
 /** Limits for reading the text of one entry. */
-export function readableEntry(): ObjectBounds {
+export function entryReadBounds(): ObjectBounds {
   const { entryValues } = entryBounds;
   return { members: entryValues, values: entryValues, units: Infinity, allValues: entryValues };
 }
@@ -36,18 +36,18 @@ export async function parseMcps(text: string): Promise<ParsedMcps> {
   const { problems } = place;
   const unreadable = (): ParsedMcps => unreadableMcps(problems);
   try {
-    const { value, tooMuch } = await parseInTurns(text, readableMcps());
+    const { value, tooMuch } = await parseObjectYielding(text, mcpsReadBounds());
     const entries = readEntries(value, place);
     if (!isObject(value)) return unreadable();
     if (tooMuch === "all" || Object.keys(entries).length > mcpsEntries) {
       const hint = "remove servers, or move some of them to another tenant";
       const message = `The variable mcps has more than ${mcpsEntries} entries; ${hint}`;
-      complain(place, "too-many-entries", message);
+      addProblem(place, "too-many-entries", message);
       return unreadable();
     }
     return { entries, problems, tooLong: new Set(tooMuch ?? []) };
   } catch (error) {
-    complain(place, "invalid-json", `The variable mcps is not JSON: ${(error as Error).message}`);
+    addProblem(place, "invalid-json", `The variable mcps is not JSON: ${(error as Error).message}`);
     return unreadable();
   }
 }
@@ -58,13 +58,13 @@ export function unreadableMcps(problems: Problem[]): ParsedMcps {
 
 function readEntries(value: unknown, place: ConfigPlace): JsonObject {
   if (!isObject(value)) {
-    complain(place, "wrong-type", "The variable mcps must be an object of server names");
+    addProblem(place, "wrong-type", "The variable mcps must be an object of server names");
     return {};
   }
   if (!Object.hasOwn(value, SCHEMA_KEY)) return value as JsonObject;
   const { [SCHEMA_KEY]: schema, ...entries } = value as JsonObject;
   if (schema !== undefined && typeof schema !== "string") {
-    complain(inside(place, SCHEMA_KEY), "wrong-type", `"${SCHEMA_KEY}" must be a string`);
+    addProblem(inside(place, SCHEMA_KEY), "wrong-type", `"${SCHEMA_KEY}" must be a string`);
   }
   return entries;
 }
@@ -74,7 +74,7 @@ export function readNamedEntry(server: string, raw: Json, options: EntryReading 
   const fault = serverNameProblem(server);
   if (fault === undefined) return readEntry(server, raw, options);
   const problems: Problem[] = [];
-  complain(inside({ pointer: "", problems }, server), "bad-name", fault);
+  addProblem(inside({ pointer: "", problems }, server), "bad-name", fault);
   return { ...readEntry(server, {}), problems, refused: true };
 }
 
@@ -82,9 +82,9 @@ export function readNamedEntry(server: string, raw: Json, options: EntryReading 
 export async function readCheckedEntry(
   server: string,
   raw: Json,
-  check: Parameters<typeof knownFaults>[1],
+  check: Parameters<typeof collectSchemaFaults>[1],
   options: Pick<EntryReading, "isEarlier"> = {},
 ): Promise<ReadEntry> {
   const tools = isObject(raw) && isObject(raw["tools"]) ? Object.values(raw["tools"]) : [];
-  return readNamedEntry(server, raw, { ...options, faultOf: await knownFaults(tools, check) });
+  return readNamedEntry(server, raw, { ...options, faultOf: await collectSchemaFaults(tools, check) });
 }

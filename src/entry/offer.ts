@@ -10,8 +10,8 @@ import type {
 import { isTemplate } from "../discover/uri-template.ts";
 import { isObject, type JsonObject, type JsonSchema } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
-import { isOwn } from "./address.ts";
-import { complain, inside, type ConfigPlace } from "./config-place.ts";
+import { isOwnUri } from "./address.ts";
+import { addProblem, inside, type ConfigPlace } from "./config-place.ts";
 import type { ServerEntry } from "./entry.ts";
 import type { ConfiguredPrompt } from "./prompt-fields.ts";
 import type { ConfiguredContent, ConfiguredResource } from "./resource-fields.ts";
@@ -53,22 +53,26 @@ export interface OfferedPrompt {
 }
 
 /** The items of a definition; empty for a server without one. */
-export type Found = Pick<Discovery, "tools" | "resources" | "prompts"> & { readonly apps?: readonly CompiledApp[] };
+export type DiscoveredItems = Pick<Discovery, "tools" | "resources" | "prompts"> & {
+  readonly apps?: readonly CompiledApp[];
+};
 
-export function offerOf(server: string, found: Found, entry: ServerEntry): Offered {
+export function buildOffer(server: string, found: DiscoveredItems, entry: ServerEntry): Offered {
   const isOffered = ({ name }: DiscoveredTool): boolean => entry.autoDiscover || Object.hasOwn(entry.tools, name);
   const offered: Offered = {
     tools: new Map(found.tools.filter(isOffered).map((tool) => [tool.name, discoveredTool(tool)])),
     resources: new Map(
-      found.resources.filter(({ uri }) => !isOwn(uri)).map((resource) => [resource.uri, discoveredResource(resource)]),
+      found.resources
+        .filter(({ uri }) => !isOwnUri(uri))
+        .map((resource) => [resource.uri, discoveredResource(resource)]),
     ),
     prompts: new Map(found.prompts.map((prompt) => [prompt.name, discoveredPrompt(prompt)])),
     problems: [],
   };
   for (const app of found.apps ?? []) offered.resources.set(app.uri, discoveredApp(app));
   const place = inside({ pointer: "", problems: offered.problems }, server);
-  for (const { uri } of found.resources.filter(({ uri }) => isOwn(uri))) {
-    complain(place, "bad-uri", `No function can be the resource ${uri}: Berth serves its own content there`);
+  for (const { uri } of found.resources.filter(({ uri }) => isOwnUri(uri))) {
+    addProblem(place, "bad-uri", `No function can be the resource ${uri}: Berth serves its own content there`);
   }
   for (const [name, tool] of Object.entries(entry.tools)) {
     putTool(offered, found, name, tool, { ...inside(inside(place, "tools"), name), tool: name });
@@ -95,12 +99,12 @@ export function checkOptions(server: string, { tools, problems }: Offered, { opt
   for (const tool of Object.keys(options)) {
     if (tools.has(tool)) continue;
     const message = `There are options for "${tool}", but the server has no such tool`;
-    complain(inside(place, tool), "unknown-tool", message, "warning");
+    addProblem(inside(place, tool), "unknown-tool", message, "warning");
   }
 }
 
 /** The offer so far, as a transform receives it; `functions` are the tools of the definition. */
-export function contractsOf({ tools, resources, prompts }: Offered, found: Found) {
+export function listContracts({ tools, resources, prompts }: Offered, found: DiscoveredItems) {
   const contracts = <Item>(map: ReadonlyMap<string, { contract: Item }>): Item[] =>
     Array.from(map.values(), ({ contract }) => contract);
   return {
@@ -114,7 +118,7 @@ export function contractsOf({ tools, resources, prompts }: Offered, found: Found
 /** Offers a tool as configured, in place of one with the same name. A tool without a function is left out. */
 export function putTool(
   { tools }: Offered,
-  found: Found,
+  found: DiscoveredItems,
   name: string,
   configured: ConfiguredTool,
   place: ConfigPlace,
@@ -128,13 +132,13 @@ export function putTool(
     tools.delete(name);
     const at = configured.function === undefined ? place : inside(place, "function");
     const message = `The tool "${name}" is configured, but the definition has no tool function "${functionName}"`;
-    return complain(at, "unknown-tool", message);
+    return addProblem(at, "unknown-tool", message);
   }
   const unknown = unknownArgument(base.function, configured.arguments);
   if (unknown !== undefined) {
     tools.delete(name);
     const message = `The function "${base.function.name}" takes no argument "${unknown}"`;
-    return complain(inside(inside(place, "arguments"), unknown), "unknown-argument", message);
+    return addProblem(inside(inside(place, "arguments"), unknown), "unknown-argument", message);
   }
   const fixed = configured.arguments ? { ...base.fixed, ...configured.arguments } : base.fixed;
   tools.set(name, {
@@ -147,7 +151,7 @@ export function putTool(
 /** Offers a resource in place of one with the same URI. A resource without content is left out. */
 export function putResource(
   { resources }: Offered,
-  found: Found,
+  found: DiscoveredItems,
   { content, key, ...configured }: ConfiguredResource,
   place: ConfigPlace,
 ): void {
@@ -160,7 +164,7 @@ export function putResource(
     const message =
       `"${uri}" has no content: write "text", "blob" or "content", ` +
       "or give the definition a function with that @resource";
-    return complain(place, "no-content", message);
+    return addProblem(place, "no-content", message);
   }
   // Its own content makes it another resource, which the contract of the URI does not describe.
   const base = content ? undefined : existing?.contract;

@@ -1,7 +1,7 @@
-import { type ContentBlock, contentBlockOf, type PromptResult } from "../contract/content-block.ts";
+import { type ContentBlock, toContentBlock, type PromptResult } from "../contract/content-block.ts";
 import type { PromptArgument } from "../contract/contract.ts";
 import type { Json, JsonObject } from "../lib/json.ts";
-import { complain, inside, readFields, readIfValid, type ConfigPlace } from "./config-place.ts";
+import { addProblem, inside, readFields, readIfValid, type ConfigPlace } from "./config-place.ts";
 import { checkName } from "./tool-fields.ts";
 
 /** A written prompt: `{{argument}}` in its messages stands for the argument's value. */
@@ -23,7 +23,7 @@ export interface PromptTask {
 export type PromptValues = Readonly<Record<string, string>>;
 
 /** Replaces placeholders of declared arguments, but not in values. Undefined above `unitsMax` of JSON. */
-export function filledPrompt({ template, names, values }: PromptTask, unitsMax: number): PromptResult | undefined {
+export function fillPrompt({ template, names, values }: PromptTask, unitsMax: number): PromptResult | undefined {
   let units = unitsMax;
   const lengths = new Map(names.map((name) => [name, JSON.stringify(values[name]).length - 2]));
   const substitute: Substitute = (name, encode) => {
@@ -70,8 +70,8 @@ export function readPrompt(name: string, raw: Json, place: ConfigPlace): Configu
     const { arguments: args, messages, ...named } = readFields(raw, fields, "A prompt", place);
     const read = readArguments(args ?? [], inside(place, "arguments"));
     if (!messages || messages.length === 0) {
-      if (!messages) complain(place, "missing-field", 'A prompt needs "messages"');
-      else complain(inside(place, "messages"), "no-messages", "A prompt needs at least one message");
+      if (!messages) addProblem(place, "missing-field", 'A prompt needs "messages"');
+      else addProblem(inside(place, "messages"), "no-messages", "A prompt needs at least one message");
     }
     const declared = new Set(read.map((argument) => argument.name));
     return {
@@ -94,9 +94,9 @@ function readArguments(list: readonly Json[], place: ConfigPlace): PromptArgumen
     const { name = "", required = false, ...rest } = readFields(raw, argumentFields, "An argument of a prompt", at);
     if (!/^[A-Za-z_][A-Za-z0-9_-]{0,63}$/.test(name)) {
       const message = "An argument needs a name of 1 to 64 of A-Z a-z 0-9 _ - with a letter or _ first";
-      complain(at, "bad-name", message);
+      addProblem(at, "bad-name", message);
     }
-    if (names.has(name)) complain(at, "duplicate-name", `The argument "${name}" appears twice`);
+    if (names.has(name)) addProblem(at, "duplicate-name", `The argument "${name}" appears twice`);
     names.add(name);
     return { name, ...rest, required };
   });
@@ -109,15 +109,15 @@ function readMessage(
 ): PromptResult["messages"][number] | undefined {
   const { role, content } = readFields(raw, { role: "text", content: "any" }, "A message", place);
   if (role !== "user" && role !== "assistant") {
-    return complain(inside(place, "role"), "wrong-role", 'The role of a message must be "user" or "assistant"');
+    return addProblem(inside(place, "role"), "wrong-role", 'The role of a message must be "user" or "assistant"');
   }
-  const block = content === undefined ? undefined : contentBlockOf(content);
+  const block = content === undefined ? undefined : toContentBlock(content);
   const at = inside(place, "content");
-  if (!block) return complain(at, "bad-content", "The content of a message must be a string or an MCP content block");
+  if (!block) return addProblem(at, "bad-content", "The content of a message must be a string or an MCP content block");
   for (const placeholder of new Set(JSON.stringify(block).match(PLACEHOLDER))) {
     const name = placeholder.slice(2, -2).trim();
     if (declared.has(name)) continue;
-    complain(at, "unknown-argument", `{{${name}}} is not replaced: the prompt declares no such argument`, "warning");
+    addProblem(at, "unknown-argument", `{{${name}}} is not replaced: the prompt declares no such argument`, "warning");
   }
   return { role, content: block };
 }

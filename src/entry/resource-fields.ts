@@ -1,7 +1,7 @@
-import { faultOfUri, isTemplate, parseUriTemplate } from "../discover/uri-template.ts";
+import { findUriFault, isTemplate, parseUriTemplate } from "../discover/uri-template.ts";
 import type { Json } from "../lib/json.ts";
-import { isOwn } from "./address.ts";
-import { complain, inside, readFields, readIfValid, type ConfigPlace } from "./config-place.ts";
+import { isOwnUri } from "./address.ts";
+import { addProblem, inside, readFields, readIfValid, type ConfigPlace } from "./config-place.ts";
 
 /** A resource that the configuration or a transform declares. */
 export interface ConfiguredResource {
@@ -32,14 +32,14 @@ export function readResource(key: string, raw: Json, place: ConfigPlace): Config
     const { uri: plainUri, uriTemplate, text, blob, content, ...named } = readFields(raw, fields, "A resource", place);
     const uri = plainUri ?? uriTemplate ?? "";
     if ((plainUri === undefined) === (uriTemplate === undefined)) {
-      complain(place, "missing-field", 'A resource needs either "uri" or "uriTemplate"');
+      addProblem(place, "missing-field", 'A resource needs either "uri" or "uriTemplate"');
     } else if (plainUri !== undefined) {
       checkUri(plainUri, inside(place, "uri"));
     } else {
       checkTemplate(uri, inside(place, "uriTemplate"));
     }
     if (named.mimeType !== undefined && !MEDIA_TYPE.test(named.mimeType)) {
-      complain(inside(place, "mimeType"), "bad-media-type", "This must be a media type, such as text/plain");
+      addProblem(inside(place, "mimeType"), "bad-media-type", "This must be a media type, such as text/plain");
     }
     const contents = [
       ...(text === undefined ? [] : [{ kind: "text", text } as const]),
@@ -47,13 +47,13 @@ export function readResource(key: string, raw: Json, place: ConfigPlace): Config
       ...(content === undefined ? [] : [{ kind: "uri", uri: content } as const]),
     ];
     if (contents.length > 1)
-      complain(place, "two-contents", 'A resource has exactly one of "text", "blob" and "content"');
-    if (blob !== undefined && !BASE64.test(blob)) complain(inside(place, "blob"), "bad-base64", "It must be base64");
+      addProblem(place, "two-contents", 'A resource has exactly one of "text", "blob" and "content"');
+    if (blob !== undefined && !BASE64.test(blob)) addProblem(inside(place, "blob"), "bad-base64", "It must be base64");
     if (content !== undefined) checkContent(content, uri, inside(place, "content"));
-    const ownContent = isOwn(uri) ? ({ kind: "uri", uri } as const) : undefined;
+    const ownContent = isOwnUri(uri) ? ({ kind: "uri", uri } as const) : undefined;
     if (ownContent && contents.length > 0 && content !== uri) {
       const message = `Berth serves its own content at ${uri}; give this content another URI`;
-      complain(inside(place, plainUri === undefined ? "uriTemplate" : "uri"), "bad-uri", message);
+      addProblem(inside(place, plainUri === undefined ? "uriTemplate" : "uri"), "bad-uri", message);
     }
     const resolved = ownContent ?? contents[0];
     return { key, uri, ...named, ...(resolved && { content: resolved }) };
@@ -76,26 +76,26 @@ const MEDIA_TYPE = /^[\w!#$&^.+-]{1,127}\/[\w!#$&^.+-]{1,127}(?:\s*;[\x20-\x7e]*
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
 function checkUri(uri: string, place: ConfigPlace): void {
-  const fault = isTemplate(uri) ? 'it is a template; put it in "uriTemplate"' : faultOfUri(uri);
-  if (fault !== undefined) complain(place, "bad-uri", `${JSON.stringify(uri)} cannot be a resource: ${fault}`);
+  const fault = isTemplate(uri) ? 'it is a template; put it in "uriTemplate"' : findUriFault(uri);
+  if (fault !== undefined) addProblem(place, "bad-uri", `${JSON.stringify(uri)} cannot be a resource: ${fault}`);
 }
 
 function checkTemplate(template: string, place: ConfigPlace): void {
   const parsed = parseUriTemplate(template);
-  if ("message" in parsed) complain(place, "bad-template", `Not a URI template: ${parsed.message}`);
+  if ("message" in parsed) addProblem(place, "bad-template", `Not a URI template: ${parsed.message}`);
   else if (parsed.variables.length === 0) {
-    complain(place, "bad-template", 'It has no {variable}; put it in "uri"');
+    addProblem(place, "bad-template", 'It has no {variable}; put it in "uri"');
   }
 }
 
 function checkContent(content: string, uri: string, place: ConfigPlace): void {
-  if (!isOwn(content)) {
-    return complain(place, "bad-uri", "Content must come from a cid://, variable:// or server:// URI");
+  if (!isOwnUri(content)) {
+    return addProblem(place, "bad-uri", "Content must come from a cid://, variable:// or server:// URI");
   }
   const parsed = parseUriTemplate(content);
-  if ("message" in parsed) return complain(place, "bad-uri", `Not a URI: ${parsed.message}`);
+  if ("message" in parsed) return addProblem(place, "bad-uri", `Not a URI: ${parsed.message}`);
   const template = parseUriTemplate(uri);
   const declared = new Set("message" in template ? [] : template.variables.map(({ name }) => name));
   const unknown = parsed.variables.find(({ name }) => !declared.has(name));
-  if (unknown) complain(place, "unknown-variable", `{${unknown.name}} is not a variable of the resource's template`);
+  if (unknown) addProblem(place, "unknown-variable", `{${unknown.name}} is not a variable of the resource's template`);
 }

@@ -1,7 +1,7 @@
 import type { ToolAnnotations } from "../contract/contract.ts";
-import { faultsOfHeaders } from "../contract/parameter-headers.ts";
+import { findHeaderFaults } from "../contract/parameter-headers.ts";
 import { isObject, type Json, type JsonObject, type JsonSchema } from "../lib/json.ts";
-import { complain, inside, readFields, readIfValid, type ConfigPlace } from "./config-place.ts";
+import { addProblem, inside, readFields, readIfValid, type ConfigPlace } from "./config-place.ts";
 
 /** Overrides what a tool's function declares; also the form in which a transform declares a tool. */
 export interface ConfiguredTool {
@@ -24,16 +24,16 @@ export const SCHEMA_UNITS_MAX = 64 * 1024;
 
 export interface ToolReading {
   /** Returns why a schema cannot be used to check values; if absent, schemas are not checked. */
-  readonly faultOf?: FaultOf;
+  readonly faultOf?: FindSchemaFault;
 }
 
-export type FaultOf = (schema: JsonSchema) => string | undefined;
+export type FindSchemaFault = (schema: JsonSchema) => string | undefined;
 
 /** Finds the faults of all schemas of tools in advance. `check` checks one schema, and may take its time. */
-export async function knownFaults(
+export async function collectSchemaFaults(
   tools: Iterable<Json>,
   check: (schema: JsonSchema) => Promise<string | undefined>,
-): Promise<FaultOf> {
+): Promise<FindSchemaFault> {
   const faults = new Map<JsonSchema, string | undefined>();
   for (const tool of tools) {
     if (!isObject(tool)) continue;
@@ -56,8 +56,8 @@ export function readTool(
     const tool = readFields(raw, fields, "A tool", place);
     const input = inside(place, "inputSchema");
     if (tool.inputSchema) {
-      if (tool.inputSchema["type"] !== "object") complain(input, "bad-schema", 'It must have "type": "object"');
-      for (const { message } of faultsOfHeaders(tool.inputSchema)) complain(input, "bad-header", message);
+      if (tool.inputSchema["type"] !== "object") addProblem(input, "bad-schema", 'It must have "type": "object"');
+      for (const { message } of findHeaderFaults(tool.inputSchema)) addProblem(input, "bad-header", message);
       checkSchema(tool.inputSchema, input, faultOf);
     }
     if (tool.outputSchema) checkSchema(tool.outputSchema, inside(place, "outputSchema"), faultOf);
@@ -71,7 +71,7 @@ export function readTool(
 export function checkName(name: string, kind: "tool" | "prompt", place: ConfigPlace): void {
   if (OFFERED_NAME.test(name)) return;
   const quotedName = JSON.stringify(name.slice(0, 150));
-  complain(place, "bad-name", `${quotedName} cannot be a ${kind}'s name: use 1 to 128 of A-Z a-z 0-9 _ . / -`);
+  addProblem(place, "bad-name", `${quotedName} cannot be a ${kind}'s name: use 1 to 128 of A-Z a-z 0-9 _ . / -`);
 }
 
 const fields = {
@@ -91,12 +91,12 @@ const hints = {
   openWorldHint: "boolean",
 } as const;
 
-function checkSchema(schema: JsonObject, place: ConfigPlace, faultOf: FaultOf | undefined): void {
+function checkSchema(schema: JsonObject, place: ConfigPlace, faultOf: FindSchemaFault | undefined): void {
   if (!faultOf) return;
   const unfit = explainUnfit(schema);
-  if (unfit) return complain(place, unfit.code, unfit.message);
+  if (unfit) return addProblem(place, unfit.code, unfit.message);
   const fault = faultOf(schema);
-  if (fault !== undefined) complain(place, "bad-schema", `Not a JSON Schema 2020-12 that can be checked: ${fault}`);
+  if (fault !== undefined) addProblem(place, "bad-schema", `Not a JSON Schema 2020-12 that can be checked: ${fault}`);
 }
 
 /** The reason why a schema is not even checked. */

@@ -2,7 +2,7 @@ import type { DescribeSchemas } from "../discover/discovery.ts";
 import type { Executor, LoadOutcome } from "./executor.ts";
 
 /** Evaluates schemas in a separate guest process, which has no grants and may make no requests of the host. */
-export function describingSchemas(load: Executor["load"], tenant: string): DescribeSchemas {
+export function createSchemaDescriber(load: Executor["load"], tenant: string): DescribeSchemas {
   return async (bundle, describes) => {
     const outcome = await load({ tenant, code: async () => bundle, describes });
     if (outcome.kind === "loaded" && outcome.described) return outcome.described;

@@ -193,13 +193,13 @@ export interface HostPort {
   request(op: HostOperation, params: JsonObject, call: RequestingCall): Promise<HostAnswer>;
 }
 
-export type HostAnswer = Json | LaterAnswer;
+export type HostAnswer = Json | DeferredAnswer;
 
 /**
  * An answer that may be long. `read` is called once the guest has read all earlier answers. The serving thread passes
  * the bytes on without decoding or re-encoding them.
  */
-export class LaterAnswer {
+export class DeferredAnswer {
   /** `json` bytes are the value as the guest gets it; `text` is UTF-8. */
   readonly kind: "bytes" | "text" | "json";
   /** Resolves with undefined when there is nothing. */
@@ -207,7 +207,7 @@ export class LaterAnswer {
   /** The CID of the bytes, if known without reading them. */
   readonly cid: Cid | undefined;
 
-  constructor(kind: LaterAnswer["kind"], read: LaterAnswer["read"], cid?: Cid) {
+  constructor(kind: DeferredAnswer["kind"], read: DeferredAnswer["read"], cid?: Cid) {
     this.kind = kind;
     this.read = read;
     this.cid = cid;

@@ -1,4 +1,4 @@
-import { lacksDescriptor } from "../lib/error-mapping.ts";
+import { isDescriptorShortage } from "../lib/error-mapping.ts";
 import { limitVariable, tenantSetting } from "../limits/limits.ts";
 import type { Exit } from "../processes/process-group.ts";
 import type { FailureReason, GuestFailure, GuestProgram } from "./executor.ts";
@@ -90,7 +90,7 @@ export const folderNotMounted: GuestFailure = failure(
 
 export function startFailed(error: unknown): GuestFailure {
   const { code = "unknown reason" } = error as NodeJS.ErrnoException;
-  const reason = lacksDescriptor(error) ? "descriptors" : "crash";
+  const reason = isDescriptorShortage(error) ? "descriptors" : "crash";
   return failure(reason, `its process could not be started (${code})`, true);
 }
 

@@ -1,17 +1,17 @@
 import type { Duplex } from "node:stream";
 import { clock, type Timer } from "../lib/clock.ts";
 import { hasMoreValues, NESTING_MAX, nestsTooDeep, tryParseJson } from "../lib/json.ts";
-import { textOf } from "../lib/long-text.ts";
-import type { HeldMessage, MessageRoom } from "../lib/message-room.ts";
+import { decodeUtf8 } from "../lib/long-text.ts";
+import type { BudgetedMessage, MessageBudget } from "../lib/message-room.ts";
 import { Outbox } from "../lib/outbox.ts";
 import { readingBounds } from "../lib/reading-bounds.ts";
 import { ReadingTime } from "../lib/reading-time.ts";
 import { atEndOfTurn } from "../lib/turn.ts";
 import { fixed } from "../limits/fixed.ts";
 import type { Limits } from "../limits/limits.ts";
-import type { Outlet } from "../network/socket-relay.ts";
+import type { GuestEgress } from "../network/socket-relay.ts";
 import { ProcessGroup, type Command, type Exit } from "../processes/process-group.ts";
-import { treeOf } from "../processes/process-tree.ts";
+import { processTree } from "../processes/process-tree.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
 import type { GuestFailure } from "./executor.ts";
 import { exitFailure, failure } from "./failures.ts";
@@ -30,7 +30,7 @@ export interface GuestListener extends Pick<FrameHandlers, "onFrame" | "onLongRe
 export interface GuestShare {
   readonly readingTime: ReadingTime;
   /** For incomplete frames. */
-  readonly frames: MessageRoom;
+  readonly frames: MessageBudget;
 }
 
 export const backlogBounds = fixed({
@@ -59,7 +59,7 @@ export class GuestProcess {
   exit: Exit | undefined;
   /** Resolves when none of its processes is alive. */
   readonly exited: Promise<void>;
-  readonly egress: { readonly outlet: Outlet; readonly folder: string } | undefined;
+  readonly egress: { readonly outlet: GuestEgress; readonly folder: string } | undefined;
   readonly #group: ProcessGroup;
   readonly #reader: FrameReader;
   #listener: GuestListener;
@@ -82,7 +82,7 @@ export class GuestProcess {
     command: Command,
     limits: FrameLimits,
     listener: GuestListener,
-    egress?: { readonly outlet: Outlet; readonly folder: string },
+    egress?: { readonly outlet: GuestEgress; readonly folder: string },
   ) {
     this.egress = egress;
     this.#listener = listener;
@@ -189,7 +189,7 @@ export class GuestProcess {
     this.#tracing = clock.after(traceBounds.traceMs, () => this.kill(verdict));
     try {
       // The innermost process is Node; those around it belong to the sandbox.
-      process.kill(treeOf(this.pid).at(-1)!, "SIGINT");
+      process.kill(processTree(this.pid).at(-1)!, "SIGINT");
     } catch {
       // It has already ended.
     }
@@ -287,13 +287,13 @@ const MANY = new RegExp(`^\\[(?:${[toHost.text, toHost.json, toHost.bytes, toHos
  */
 export class FrameReader {
   /** The memory budget of the guest's tenant; nothing is counted before the guest is assigned. */
-  budget: MessageRoom | undefined;
+  budget: MessageBudget | undefined;
   readonly #limits: FrameLimits;
   readonly #handlers: FrameHandlers;
   /** The start of a line whose end has not arrived yet: the first `#partialBytes` bytes. */
   #partial: Buffer | undefined;
   #partialBytes = 0;
-  #held: HeldMessage | undefined;
+  #held: BudgetedMessage | undefined;
   #heldBytes = 0;
   #stopped = false;
 
@@ -320,7 +320,7 @@ export class FrameReader {
       if (this.#stopped) return;
       const line = this.#partial!.subarray(0, this.#partialBytes);
       this.#discardPartial();
-      if (!this.#isTakenUnparsed(line)) this.#read(textOf(line));
+      if (!this.#isTakenUnparsed(line)) this.#read(decodeUtf8(line));
     }
     if (start <= last) this.#readLines(chunk.toString("utf8", start, last));
     if (last + 1 < chunk.length) this.#append(chunk.subarray(last + 1));

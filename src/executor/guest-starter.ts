@@ -3,8 +3,8 @@ import { rm } from "node:fs/promises";
 import type { HostFolder } from "../folders/folders.ts";
 import { fixed } from "../limits/fixed.ts";
 import { limitVariable, type Limits } from "../limits/limits.ts";
-import type { Outlet, SocketRelay } from "../network/socket-relay.ts";
-import { measureFolder, sandboxUse, type FolderUsage } from "../processes/folder-use.ts";
+import type { GuestEgress, SocketRelay } from "../network/socket-relay.ts";
+import { measureFolder, sandboxUsage, type FolderUsage } from "../processes/folder-use.ts";
 import type { Command } from "../processes/process-group.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
 import { makeTemporary, type MakeFolder } from "../processes/work-folders.ts";
@@ -67,7 +67,7 @@ export class GuestStarter {
     priority: Pick<Command, "niceness" | "nicenessForNow">,
     { folders = [], connects = true }: StartOptions = {},
   ): GuestProcess {
-    let outlet: Outlet | undefined;
+    let outlet: GuestEgress | undefined;
     try {
       outlet = connects ? this.#network?.open(this.#launcher.guestUser) : undefined;
     } catch {
@@ -79,7 +79,7 @@ export class GuestStarter {
   }
 
   #startWith(
-    outlet: Outlet | undefined,
+    outlet: GuestEgress | undefined,
     folders: readonly HostFolder[],
     listener: GuestListener,
     priority: Pick<Command, "niceness" | "nicenessForNow">,
@@ -116,7 +116,7 @@ export class GuestStarter {
 
   /** Checks the scratch folder of a sandboxed process; `pids` are its process and all descendants. */
   checkScratch(process: Pick<GuestProcess, "kill">, pids: readonly number[]): void {
-    const use = sandboxUse(pids);
+    const use = sandboxUsage(pids);
     if (use) this.#enforceLimits(process, use);
   }
 

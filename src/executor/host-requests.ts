@@ -1,8 +1,8 @@
 import { setTimeout as after } from "node:timers/promises";
 import { BerthError, type ErrorCode } from "../lib/errors.ts";
-import { turnAmongAll } from "../lib/event-loop.ts";
+import { yieldInOrder } from "../lib/event-loop.ts";
 import { isObject, type JsonObject } from "../lib/json.ts";
-import { LaterAnswer, type RequestingCall, type HostAnswer, type HostPort } from "./executor.ts";
+import { DeferredAnswer, type RequestingCall, type HostAnswer, type HostPort } from "./executor.ts";
 import { failure } from "./failures.ts";
 import type { GuestProcess } from "./guest-process.ts";
 import { messageUnitsMax, replyKinds, toGuest } from "./guest/wire.mts";
@@ -50,7 +50,7 @@ export class HostRequests {
     const [, , id] = frame;
     const pending = execute(call.program.port, frame, { units, waiting: this.#waiting }, call);
     const answer = await pending.catch((error: unknown) => refusal(id, error));
-    if (answer instanceof LaterAnswer) await this.#inOrder(() => this.#writeLong(id, answer));
+    if (answer instanceof DeferredAnswer) await this.#inOrder(() => this.#writeLong(id, answer));
     else this.#send(answer instanceof Refusal ? answer.frame : JSON.stringify([toGuest.reply, id, 1, answer]));
   }
 
@@ -58,11 +58,11 @@ export class HostRequests {
     return (this.#longAnswers = this.#longAnswers.then(write));
   }
 
-  async #writeLong(id: unknown, { kind, read }: LaterAnswer): Promise<void> {
+  async #writeLong(id: unknown, { kind, read }: DeferredAnswer): Promise<void> {
     const pauseMs = this.#pausedUntil - performance.now();
     if (pauseMs > 0) await after(pauseMs, undefined, { ref: false });
     for (let drained = this.#process.drained(); drained; drained = this.#process.drained()) await drained;
-    await turnAmongAll();
+    await yieldInOrder();
     if (this.#isOver) return;
     const start = performance.now();
     const bytes = await read().catch((error: unknown) => refusal(id, error));

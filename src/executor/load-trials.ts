@@ -3,7 +3,7 @@ import { FairSemaphore } from "../lib/fair-semaphore.ts";
 import { fixed } from "../limits/fixed.ts";
 import type { Limits } from "../limits/limits.ts";
 import { setNiceness } from "../processes/niceness.ts";
-import { processorMsOf, residentMbOf, treeOf, measureCpu } from "../processes/process-tree.ts";
+import { cpuMs, residentMb, processTree, measureCpu } from "../processes/process-tree.ts";
 import { guestProcessMemoryMb } from "./executor-limits.ts";
 import type { GuestFailure, LoadOutcome, TrialProgram } from "./executor.ts";
 import { closed, failure, guestStack, loadFailed } from "./failures.ts";
@@ -91,20 +91,20 @@ export class LoadTrials {
         process.kill(closed);
       };
       const poll = (): void => {
-        const pids = process.pid === undefined ? [] : treeOf(process.pid);
+        const pids = process.pid === undefined ? [] : processTree(process.pid);
         // A spare starts with a lower priority; raising it may take several tries.
         isRaised ||= pids.length > 0 && pids.map((pid) => setNiceness(pid, NICENESS)).every(Boolean);
-        if (processorMsOf(pids) - startedAtMs! > loadMs) {
+        if (cpuMs(pids) - startedAtMs! > loadMs) {
           outcome ??= { kind: "endless", loadMs };
           return process.interrupt(closed);
         }
-        if (residentMbOf(pids) > guestProcessMemoryMb(guestMemoryMb))
+        if (residentMb(pids) > guestProcessMemoryMb(guestMemoryMb))
           return settle({ kind: "failed", error: failure("memory", "its process ran out of memory and ended") });
         this.#starter.checkScratch(process, pids);
         pollTimer = setTimeout(poll, POLL_MS);
       };
       const begin = (): void => {
-        startedAtMs = process.pid === undefined ? 0 : processorMsOf(treeOf(process.pid));
+        startedAtMs = process.pid === undefined ? 0 : cpuMs(processTree(process.pid));
         const load = JSON.stringify([
           toGuest.load,
           { outputBytes, frameBytes: guestFrameBytes },
@@ -154,7 +154,7 @@ export class LoadTrials {
       this.#running.add(trial);
       const onTimeout = (): void => {
         if (startedAtMs === undefined || process.pid === undefined) return settle({ kind: "unknown" });
-        const isWaiting = /^[SZ]*$/.test(measureCpu(treeOf(process.pid)).states);
+        const isWaiting = /^[SZ]*$/.test(measureCpu(processTree(process.pid)).states);
         settle({ kind: "unfinished", loadElapsedMs, ...(!isWaiting && { lacksTime: true }) });
       };
       const timeout = clock.after(loadElapsedMs, onTimeout);

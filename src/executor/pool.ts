@@ -1,6 +1,6 @@
 import { BoundedMap } from "../lib/bounded-map.ts";
 import { clock, type Timer } from "../lib/clock.ts";
-import { MessageRooms, unfinishedGuest } from "../lib/message-room.ts";
+import { MessageBudgets, unfinishedGuest } from "../lib/message-room.ts";
 import { ReadingTime } from "../lib/reading-time.ts";
 import { TokenBuckets } from "../lib/token-buckets.ts";
 import { limitVariable, type Limits } from "../limits/limits.ts";
@@ -41,7 +41,7 @@ export class Pool {
   readonly #spares: Spares;
   readonly #backoff = new Backoff();
   readonly #starts: TokenBuckets;
-  readonly #unfinished: MessageRooms<"unfinishedGuestBytes">;
+  readonly #unfinished: MessageBudgets<"unfinishedGuestBytes">;
   #admitTimer: Timer | undefined;
   readonly #sessions = new Map<string, GuestSession>();
   /** The sessions in `#sessions` and those that are ending. */
@@ -61,7 +61,7 @@ export class Pool {
     this.#starter = starter;
     this.#limits = limits;
     this.#owner = owner;
-    this.#unfinished = new MessageRooms(unfinishedGuest, limits);
+    this.#unfinished = new MessageBudgets(unfinishedGuest, limits);
     this.#starts = new TokenBuckets((tenant) => ({
       perMinute: owner.maxStartsPerMinute(tenant),
       burst: owner.maxProcesses(tenant),

@@ -2,7 +2,7 @@ import { constants } from "node:fs";
 import { access, readFile, realpath, stat } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import { BerthError } from "../lib/errors.ts";
-import { isObject, type JsonObject, soundObject } from "../lib/json.ts";
+import { isObject, type JsonObject, tryParseObject } from "../lib/json.ts";
 import { DEFAULT_TENANT, isTenantName } from "../lib/tenant-name.ts";
 import { within } from "../lib/within.ts";
 import { fixed } from "../limits/fixed.ts";
@@ -25,7 +25,7 @@ export interface HostFolder {
   readonly writable: boolean;
 }
 
-export interface FoldersNow {
+export interface CurrentFolders {
   readonly folders: readonly HostFolder[];
   /** Changes when something else is at one of the paths. */
   readonly version: string;
@@ -53,7 +53,7 @@ export function folderNameProblem(name: string): string | undefined {
 /** Reads `BERTH_FOLDERS`: `{"docs": {"path": "/srv/docs", "mode": "writable", "tenants": ["acme"]}}`. */
 export function parseFolders(text: string | undefined, problems: string[]): DeclaredFolder[] {
   if (text === undefined || text.trim() === "") return [];
-  const declared = soundObject(text);
+  const declared = tryParseObject(text);
   if (!declared) {
     problems.push('BERTH_FOLDERS must be JSON by name, such as {"docs":{"path":"/srv/docs","mode":"read-only"}}');
     return [];
@@ -91,7 +91,7 @@ function fieldProblem(value: JsonObject): string | undefined {
 }
 
 /** Paths that no folder may contain, nor be inside of. */
-export interface OwnPlaces {
+export interface ProtectedPaths {
   readonly dataDir: string;
   /** The folder for temporary files: scratch folders and egress sockets of guests. */
   readonly temporaryDir: string;
@@ -110,7 +110,7 @@ const MACHINE = ["/proc", "/sys", "/dev", "/run"];
 /**
  * Checks the declared folders. Rejects with `config_invalid`, and every reason, if one must not be given to any code.
  */
-export async function openFolders(declared: readonly DeclaredFolder[], own: OwnPlaces): Promise<Folders> {
+export async function openFolders(declared: readonly DeclaredFolder[], own: ProtectedPaths): Promise<Folders> {
   const problems: string[] = [];
   const realPaths = new Map<string, string>();
   for (const { name, path, writable } of declared) {
@@ -130,7 +130,7 @@ export async function openFolders(declared: readonly DeclaredFolder[], own: OwnP
   return new Folders(declared, realPaths);
 }
 
-async function rejectionReason(path: string, writable: boolean, own: OwnPlaces): Promise<string | undefined> {
+async function rejectionReason(path: string, writable: boolean, own: ProtectedPaths): Promise<string | undefined> {
   if (path === sep) return "is the whole machine: declare the folder that is needed";
   for (const place of MACHINE) {
     if (isWithin(place, path)) return `is in ${place}, which is part of the machine itself, not a folder of files`;
@@ -228,7 +228,7 @@ export class Folders {
     return this.#find(tenant, name) ? undefined : notDeclared(name);
   }
 
-  async now(tenant: string, names: readonly string[]): Promise<FoldersNow> {
+  async now(tenant: string, names: readonly string[]): Promise<CurrentFolders> {
     const resolved = await Promise.all(
       names.map(async (name): Promise<[HostFolder, string]> => {
         const folder = this.#find(tenant, name);

@@ -6,7 +6,7 @@ import type { Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { Limits } from "../limits/limits.ts";
 import { PACKAGES, type PackageSet } from "../packages/package-set.ts";
-import type { AskedNames } from "../store/store.ts";
+import type { NameQuery } from "../store/store.ts";
 import { givesOther } from "./calls/granted.ts";
 import type { LoadDependencies } from "./catalog/build-catalog.ts";
 import { CatalogCache } from "./catalog/catalog-cache.ts";
@@ -488,7 +488,7 @@ function foldersIn({ servers }: Directory): ReadonlyMap<string, readonly string[
 }
 
 /** The names that decide what a tenant's servers are. */
-const DECISIVE: AskedNames = {
+const DECISIVE: NameQuery = {
   kinds: ["server", "visibility", "withdrawn"],
   names: ["mcps", PACKAGES].map((name) => ({ kind: "variable", name })),
 };

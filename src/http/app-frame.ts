@@ -1,4 +1,4 @@
-import { allowedOrigins, policyOf } from "../contract/app-policy.ts";
+import { allowedOrigins, buildPolicy } from "../contract/app-policy.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { OriginOf } from "./public-origin.ts";
 import type { RouteHandler } from "./routed.ts";
@@ -15,7 +15,7 @@ export function appFrame(originOf: OriginOf): RouteHandler {
   return ({ request, response }) => {
     const { csp = "{}" } = request.query;
     const { allowed } = allowedOrigins(readPolicy(csp), originOf(request));
-    response.setHeader("Content-Security-Policy", policyOf(allowed));
+    response.setHeader("Content-Security-Policy", buildPolicy(allowed));
     response.setHeader("Content-Type", "text/html; charset=utf-8");
     response.setHeader("Referrer-Policy", "no-referrer");
     response.setHeader("Cache-Control", "no-store");

@@ -4,7 +4,7 @@ import type { ErrorRequestHandler, RequestHandler } from "express";
 import type { Audit } from "../audit/audit.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { Tenancy } from "../host/serving/tenancy.ts";
-import { tellable } from "../lib/error-mapping.ts";
+import { toClientError } from "../lib/error-mapping.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { Log } from "../lib/log.ts";
 import type { Challenge } from "./access/challenge.ts";
@@ -191,7 +191,7 @@ const showError =
     const known: unknown =
       error instanceof URIError ? new BerthError("not_found", "its percent-encoding is broken") : error;
     const context = contextOf(response);
-    const shown = tellable(known, context.trace.requestId, options.log, "a page failed");
+    const shown = toClientError(known, context.trace.requestId, options.log, "a page failed");
     options.challenge(context, shown);
     if (shown.code === "method_not_allowed" && !response.hasHeader("Allow")) response.setHeader("Allow", "POST");
     sayWhenToRetry(response, shown);

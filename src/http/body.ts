@@ -1,8 +1,8 @@
 import { isUtf8 } from "node:buffer";
 import { BerthError } from "../lib/errors.ts";
-import { turnAmongAll } from "../lib/event-loop.ts";
+import { yieldInOrder } from "../lib/event-loop.ts";
 import { GrowingBytes } from "../lib/growing-bytes.ts";
-import { DECODED_AT_ONCE_BYTES, decodable, textOf } from "../lib/long-text.ts";
+import { DECODE_STEP_BYTES, splitUtf8, decodeUtf8 } from "../lib/long-text.ts";
 import { TenantCounts } from "../lib/tenant-counts.ts";
 import { limitVariable, type Limits } from "../limits/limits.ts";
 import type { RequestContext } from "./request-context.ts";
@@ -105,10 +105,10 @@ export class Bodies {
       request.on("data", onData);
       request.on("end", () => {
         const bytes = rest?.take() ?? first;
-        if (!bytes || bytes.length <= DECODED_AT_ONCE_BYTES) {
+        if (!bytes || bytes.length <= DECODE_STEP_BYTES) {
           release();
           if (!bytes) resolve("");
-          else if (isUtf8(bytes)) resolve(textOf(bytes));
+          else if (isUtf8(bytes)) resolve(decodeUtf8(bytes));
           else reject(notUtf8());
         } else resolve(textInTurns(bytes).finally(release));
       });
@@ -156,10 +156,10 @@ export class Bodies {
  */
 async function textInTurns(bytes: Buffer): Promise<string> {
   let text = "";
-  for (const piece of decodable(bytes)) {
+  for (const piece of splitUtf8(bytes)) {
     if (!isUtf8(piece)) throw notUtf8();
-    text += textOf(piece);
-    await turnAmongAll();
+    text += decodeUtf8(piece);
+    await yieldInOrder();
   }
   return text;
 }

@@ -1,6 +1,6 @@
 import type { Router } from "express";
 import type { Cluster } from "../cluster/cluster.ts";
-import type { Errands } from "../cluster/errands.ts";
+import type { NodeRequests } from "../cluster/errands.ts";
 import type { Contract, ToolContract } from "../contract/contract.ts";
 import type { Host } from "../host/host.ts";
 import type { Tenancy } from "../host/serving/tenancy.ts";
@@ -37,7 +37,7 @@ export interface McpRouteKit extends McpRouteOptions {
   readonly host: Host;
   readonly tenancy: Pick<Tenancy, "onEnd">;
   readonly cluster: Pick<Cluster, "id">;
-  readonly errands: Pick<Errands, "on" | "send">;
+  readonly errands: Pick<NodeRequests, "on" | "send">;
   readonly limits: Limits;
 }
 

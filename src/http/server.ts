@@ -2,10 +2,10 @@ import { createServer, type Server } from "node:http";
 import type { Admission } from "../admission/admission.ts";
 import { AnonymousLimits } from "../admission/anonymous-limits.ts";
 import type { Cluster } from "../cluster/cluster.ts";
-import type { Errands } from "../cluster/errands.ts";
+import type { NodeRequests } from "../cluster/errands.ts";
 import type { Log } from "../lib/log.ts";
 import type { SharedLimits } from "../lib/shared-limits.ts";
-import { traceIdOf } from "../lib/trace.ts";
+import { traceId } from "../lib/trace.ts";
 import { fixed } from "../limits/fixed.ts";
 import type { Limits } from "../limits/limits.ts";
 import type { Endpoint } from "../mcp/endpoint.ts";
@@ -40,7 +40,7 @@ export interface HttpOptions extends AppParts {
   readonly endpoint: Endpoint;
   /** This process among those of the service, and what they ask each other to do. */
   readonly cluster: Pick<Cluster, "id" | "others">;
-  readonly errands: Errands;
+  readonly errands: NodeRequests;
   readonly admission: Admission;
   /** By which several processes keep limits together. */
   readonly sharedLimits?: SharedLimits;
@@ -147,7 +147,7 @@ function logRequests(log: Log): (context: RequestContext) => void {
     response.once("close", () => {
       const line = {
         requestId: trace.requestId,
-        traceId: traceIdOf(trace),
+        traceId: traceId(trace),
         method,
         path: url.replace(/[?#].*$/s, ""),
         status: response.statusCode,

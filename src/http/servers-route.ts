@@ -8,7 +8,7 @@ import type { Host } from "../host/host.ts";
 import type { CallResult, Tool } from "../host/offers/catalog.ts";
 import { failure, BARE_JSON, bareOf, textsOf, type Bare } from "../host/offers/content.ts";
 import { jsonOf, LongResult } from "../host/offers/long-result.ts";
-import { tellable } from "../lib/error-mapping.ts";
+import { toClientError } from "../lib/error-mapping.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isObject, type JsonObject, type JsonText } from "../lib/json.ts";
 import type { Log } from "../lib/log.ts";
@@ -90,7 +90,7 @@ async function answer(target: Target, context: RequestContext, options: ServersR
     if (events) sendEvents(events, outcome);
     else await writeOutcome(context, outcome, remaking(options.checks, context.tenant));
   } catch (error) {
-    const shown = tellable(error, context.trace.requestId, log, "a call over HTTP failed");
+    const shown = toClientError(error, context.trace.requestId, log, "a call over HTTP failed");
     challenge(context, shown);
     writeCallFailure(context, events, shown);
   }

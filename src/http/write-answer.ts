@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { ServerResponse, IncomingMessage } from "node:http";
-import { tellable } from "../lib/error-mapping.ts";
+import { toClientError } from "../lib/error-mapping.ts";
 import type { BerthError } from "../lib/errors.ts";
 import type { Log } from "../lib/log.ts";
 import { LongText } from "../lib/long-text.ts";
@@ -29,7 +29,7 @@ export function writeAnswer(context: RequestContext, { status, body, headers }: 
 /** Writes the error that kept a request from the endpoint. */
 export function writeFailure(context: RequestContext, error: unknown, log: Log): void {
   const { request, response } = context;
-  const shown = tellable(error, context.trace.requestId, log, "answering a request failed");
+  const shown = toClientError(error, context.trace.requestId, log, "answering a request failed");
   if (response.headersSent) return void response.destroy();
   sayWhenToRetry(response, shown);
   if (opensPage(request)) writePlainPage(context, shown);

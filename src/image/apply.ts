@@ -1,10 +1,10 @@
 import { isCid, jsonBlock, rawBlock, type Block, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
-import { ENTRY_NESTING_MAX, isDeeper, soundObject } from "../lib/json.ts";
+import { ENTRY_NESTING_MAX, isDeeper, tryParseObject } from "../lib/json.ts";
 import { compareText, prettyJson } from "../lib/pretty-json.ts";
-import { ifSound } from "../store/if-sound.ts";
+import { unlessDamaged } from "../store/if-sound.ts";
 import type { Store, NameKind, NameMove } from "../store/store.ts";
-import { APPLIED, trustRecord, compiledHere, isTrusted } from "./claimed.ts";
+import { APPLIED, trustRecord, tryReadCompiled, isTrusted } from "./claimed.ts";
 import type { Image, Manifest, ServerRecord } from "./image.ts";
 import { parseManifest } from "./read.ts";
 
@@ -96,7 +96,7 @@ async function applyOnce(
 
 /** Undefined if it was damaged on the disk: then everything counts as edited here, and stays. */
 async function readManifest(store: Store, tenant: string, cid: Cid): Promise<Manifest | undefined> {
-  const bytes = await ifSound(store.content(tenant, cid));
+  const bytes = await unlessDamaged(store.content(tenant, cid));
   return bytes && parseManifest(bytes, cid);
 }
 
@@ -112,7 +112,7 @@ function newClaims(image: Image, base: Manifest | undefined): Block[] {
   return Object.entries(image.manifest.derived).flatMap(([key, cid]) => {
     if (claimed.get(key) === cid) return [];
     const result = readIntact(image, cid);
-    const compiled = result && compiledHere(result.bytes);
+    const compiled = result && tryReadCompiled(result.bytes);
     if (!compiled) return [];
     if (compiled.bundle === null) return [result];
     const bundle = readIntact(image, compiled.bundle);
@@ -190,7 +190,7 @@ async function planMcps(
   { base, mine, theirs }: { base: Cid | undefined; mine: Cid; theirs: Cid },
 ): Promise<void> {
   const { store, tenant, image } = plan;
-  const stored = (cid: Cid): Promise<Uint8Array | undefined> => ifSound(store.content(tenant, cid));
+  const stored = (cid: Cid): Promise<Uint8Array | undefined> => unlessDamaged(store.content(tenant, cid));
   const merged = await mergeMcps({
     base: base === undefined ? undefined : await stored(base),
     mine: await stored(mine),
@@ -301,7 +301,7 @@ async function readEntries(
     const referred = await read(text);
     return referred && !isCid(new TextDecoder().decode(referred).trim()) ? readEntries(referred, read) : undefined;
   }
-  const value = soundObject(text);
+  const value = tryParseObject(text);
   return value && new Map(Object.entries(value));
 }
 

@@ -1,6 +1,6 @@
 import { matches, rawBlock, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
-import { ifSound } from "../store/if-sound.ts";
+import { unlessDamaged } from "../store/if-sound.ts";
 import type { DerivedEntry, Store } from "../store/store.ts";
 import { readCompiled, type CompiledResult } from "./compiled.ts";
 import type { Manifest } from "./image.ts";
@@ -26,12 +26,12 @@ export function trustRecord(tenant: string, image: Cid): DerivedEntry {
 
 export async function isTrusted(store: Store, tenant: string, image: Cid): Promise<boolean> {
   const { key, block } = trustRecord(tenant, image);
-  const bytes = await ifSound(store.derived(key));
+  const bytes = await unlessDamaged(store.derived(key));
   return bytes !== undefined && matches(block.cid, bytes);
 }
 
 /** Looks in the image that was applied last, for what is currently served. */
-export const claimedNow: ClaimLookup = async (store, tenant, key) => {
+export const findCurrentClaim: ClaimLookup = async (store, tenant, key) => {
   const applied = await store.name(tenant, "image", APPLIED);
   if (!applied || !(await isTrusted(store, tenant, applied.cid))) return undefined;
   const results = await readResults(store, tenant, applied.cid);
@@ -39,11 +39,11 @@ export const claimedNow: ClaimLookup = async (store, tenant, key) => {
 };
 
 /** Looks in the latest image that has a claim, for releases of earlier images. */
-export const claimedEver: ClaimLookup = async (store, tenant, key) => {
+export const findAnyClaim: ClaimLookup = async (store, tenant, key) => {
   const images = await store.history(tenant, "image", APPLIED);
   for (const image of new Set(images.map(({ cid }) => cid))) {
     if (image === null || !(await isTrusted(store, tenant, image))) continue;
-    const bytes = await ifSound(store.content(tenant, image));
+    const bytes = await unlessDamaged(store.content(tenant, image));
     // Most manifests do not contain the key, and parsing a long one takes time.
     if (!bytes || !Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).includes(key)) continue;
     const result = await findClaim(parseManifest(bytes, image).derived, store, tenant, key);
@@ -57,7 +57,7 @@ let latest: { readonly image: Cid; readonly results: Manifest["derived"] } | und
 
 async function readResults(store: Store, tenant: string, image: Cid): Promise<Manifest["derived"] | undefined> {
   if (latest?.image === image) return latest.results;
-  const bytes = await ifSound(store.content(tenant, image));
+  const bytes = await unlessDamaged(store.content(tenant, image));
   if (!bytes) return undefined;
   latest = { image, results: parseManifest(bytes, image).derived };
   return latest.results;
@@ -70,12 +70,12 @@ async function findClaim(
   key: string,
 ): Promise<CompiledResult | undefined> {
   if (!Object.hasOwn(results, key)) return undefined;
-  const bytes = await ifSound(store.content(tenant, results[key]!));
-  return bytes && compiledHere(bytes);
+  const bytes = await unlessDamaged(store.content(tenant, results[key]!));
+  return bytes && tryReadCompiled(bytes);
 }
 
 /** Undefined for an invalid result, or one of another version of Berth. */
-export function compiledHere(bytes: Uint8Array): CompiledResult | undefined {
+export function tryReadCompiled(bytes: Uint8Array): CompiledResult | undefined {
   try {
     return readCompiled(bytes);
   } catch (error) {

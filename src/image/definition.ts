@@ -1,6 +1,6 @@
 import { posix } from "node:path";
 import type { DefinitionSource } from "../discover/discovery.ts";
-import { isBytes } from "../discover/files/resolve.ts";
+import { isBinary } from "../discover/files/resolve.ts";
 import { isStructure, jsonBlock, rawBlock, type Block, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isObject } from "../lib/json.ts";
@@ -30,7 +30,7 @@ export function packDefinition(entry: string, files: Readonly<Record<string, str
 }
 
 function toBlock(path: string, text: string): Block {
-  return rawBlock(isBytes(path) ? Buffer.from(text, "base64") : text);
+  return rawBlock(isBinary(path) ? Buffer.from(text, "base64") : text);
 }
 
 /**
@@ -60,15 +60,15 @@ export async function loadDefinition(
     paths.map(async (path) => {
       const cid = tree.files[path]!;
       const bytes = prefetched?.get(cid) ?? (await readRequired(cid, `"${path}" of the definition of "${server}"`));
-      return [path, isBytes(path) ? Buffer.from(bytes).toString("base64") : decodeText(bytes, cid)];
+      return [path, isBinary(path) ? Buffer.from(bytes).toString("base64") : decodeText(bytes, cid)];
     }),
   );
   const texts = Object.fromEntries(files);
-  return { language: languageOf(texts[tree.entry]), server, entry: tree.entry, files: texts };
+  return { language: detectLanguage(texts[tree.entry]), server, entry: tree.entry, files: texts };
 }
 
 /** `loadDefinition` for a definition that a tenant has stored. */
-export function storedDefinition(
+export function loadStoredDefinition(
   store: Pick<Store, "content" | "contents">,
   tenant: string,
   cid: Cid,
@@ -80,12 +80,12 @@ export function storedDefinition(
 
 /** A definition of one file is named after its server, so that the compiled result depends only on CID and server. */
 function singleFile(text: string, server: string): DefinitionSource {
-  const language = languageOf(text);
+  const language = detectLanguage(text);
   const entry = `${server}.${language === "shell" ? "sh" : "ts"}`;
   return { language, server, entry, files: { [entry]: text } };
 }
 
-export function languageOf(text: string): DefinitionSource["language"] {
+export function detectLanguage(text: string): DefinitionSource["language"] {
   return isScript(text) ? "shell" : "typescript";
 }
 

@@ -2,7 +2,7 @@ import { lstatSync } from "node:fs";
 import { join } from "node:path";
 import type { DefinitionSource } from "../discover/discovery.ts";
 import { TSCONFIG } from "../discover/files/path-aliases.ts";
-import { isBytes } from "../discover/files/resolve.ts";
+import { isBinary } from "../discover/files/resolve.ts";
 import { skillsFolder } from "../discover/files/skill-files.ts";
 import { isCid, isStructure, matches, type Block, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
@@ -11,7 +11,7 @@ import type { Problem } from "../lib/problem.ts";
 import type { PackageSet } from "../packages/package-set.ts";
 import { interpreterProblem } from "../processes/interpreter.ts";
 import type { Compiling } from "./compiling.ts";
-import { languageOf, loadDefinition, packDefinition } from "./definition.ts";
+import { detectLanguage, loadDefinition, packDefinition } from "./definition.ts";
 import { withPackages } from "./folder-packages.ts";
 import { CONTENT_FOLDER } from "./image.ts";
 import type { Lock } from "./lock.ts";
@@ -66,7 +66,7 @@ interface DefinitionsParts {
 }
 
 function kindProblem(kind: Reference["kind"], { path, text }: FolderText): string | undefined {
-  const isShell = languageOf(text) === "shell";
+  const isShell = detectLanguage(text) === "shell";
   if (path.endsWith(".ts") && isShell) return `"${path}" starts with #!, which marks a shell definition; name it .sh`;
   if (path.endsWith(".ts")) return undefined;
   if (kind === "transform") return `A transform must be a TypeScript module, but "${path}" is not named .ts`;
@@ -87,12 +87,12 @@ async function gather(
   const files: Record<string, string> = {};
   const cids: Record<string, Cid> = {};
   for (const path of paths) {
-    const content = isBytes(path) ? folder.read(path) : folder.readText(path);
+    const content = isBinary(path) ? folder.read(path) : folder.readText(path);
     if (isFault(content)) {
       problems.push({ ...content, severity: "error", file: file.path });
       return undefined;
     }
-    files[path] = isBytes(path) ? Buffer.from(content.block.bytes).toString("base64") : content.text!;
+    files[path] = isBinary(path) ? Buffer.from(content.block.bytes).toString("base64") : content.text!;
     cids[path] = content.block.cid;
   }
   const packed = packDefinition(file.path, files);

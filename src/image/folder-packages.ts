@@ -1,5 +1,5 @@
 import type { DefinitionSource } from "../discover/discovery.ts";
-import { packageImports } from "../discover/files/imports.ts";
+import { findPackageImports } from "../discover/files/imports.ts";
 import { rawBlock, type Block, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import { parseJsonSource, problemAt, type JsonNode } from "../lib/json-source.ts";
@@ -176,7 +176,7 @@ export function packageBlocks(packages: FolderPackages | undefined): [] | [Block
 
 /** A definition with the packages of the set that it imports. */
 export function withPackages(source: DefinitionSource, set: PackageSet | undefined): DefinitionSource {
-  const packages = set && packagesInReach(set, packageImports(source));
+  const packages = set && packagesInReach(set, findPackageImports(source));
   return packages ? { ...source, packages } : source;
 }
 

@@ -6,7 +6,7 @@ import { BerthError } from "../lib/errors.ts";
 import { parseJsonSource, problemAt, type JsonNode, type SourcePosition } from "../lib/json-source.ts";
 import type { JsonObject } from "../lib/json.ts";
 import { compareText, prettyJson } from "../lib/pretty-json.ts";
-import { strictly, type Problem } from "../lib/problem.ts";
+import { withTypeErrors, type Problem } from "../lib/problem.ts";
 import { defaultLimits } from "../limits/limits.ts";
 import type { HaveTarball } from "../packages/fetch-set.ts";
 import { PACKAGES } from "../packages/package-set.ts";
@@ -33,7 +33,7 @@ import {
   bootSource,
   cidFile,
   imageNames,
-  listOfServers,
+  findServerList,
   LOCK_FILE,
   manifestFile,
   MCPS_FILE,
@@ -116,7 +116,7 @@ export async function generateImage(options: GenerateOptions, compiling: Compili
   });
   if (options.checkOffer) problems.push(...offerProblems(gathered, results, options.checkOffer));
 
-  const sortedProblems = sortProblems(options.strict ? strictly(problems) : problems);
+  const sortedProblems = sortProblems(options.strict ? withTypeErrors(problems) : problems);
   const failsOnErrors = gathered.isUnreadable || !options.refusesServers;
   const ungrantedOf = (server: string): readonly RequestedGrant[] =>
     jobs
@@ -209,7 +209,7 @@ function readSources(
   problems: Problem[],
   checkEntry: CheckEntry | undefined,
 ): Sources & { isUnreadable: boolean } {
-  const list = listOfServers((name) => !isMissing(folder.read(name))) ?? MCPS_SOURCE;
+  const list = findServerList((name) => !isMissing(folder.read(name))) ?? MCPS_SOURCE;
   const fileProblems: Problem[] = [];
   folder.read(TSCONFIG); // It is a source if it exists.
   const root = readJson(folder, list, fileProblems);

@@ -31,7 +31,7 @@ export const PACKAGE_LOCK = "package-lock.json";
 export const bootSource = (name: ImageName): string => `${name}.boot.source.json`;
 
 /** The file of a folder that lists its servers. `has` tells whether the folder has a file of that name. */
-export function listOfServers(has: (name: string) => boolean): typeof MCPS_SOURCE | typeof MCPS_FILE | undefined {
+export function findServerList(has: (name: string) => boolean): typeof MCPS_SOURCE | typeof MCPS_FILE | undefined {
   if (has(MCPS_SOURCE)) return MCPS_SOURCE;
   // With a boot source, it is a whole folder of sources whose list is missing.
   return !imageNames.some((name) => has(bootSource(name))) && has(MCPS_FILE) ? MCPS_FILE : undefined;

@@ -62,7 +62,7 @@ export function contentNames(names: Iterable<string>): Cid {
 }
 
 /** True if sources, outputs and compiler are unchanged since the lock. `deep` also hashes all content. */
-export async function confirm(
+export async function isUpToDate(
   lock: Lock,
   { from, out, deep, sourceBytes }: { from: string; out: string; deep: boolean; sourceBytes: number },
   compiling: Compiling,

@@ -1,6 +1,6 @@
 import type { Contract } from "../contract/contract.ts";
 import { jsonBlock, type Block, type Cid } from "../lib/cid.ts";
-import { isObject, soundObject } from "../lib/json.ts";
+import { isObject, tryParseObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
 import { MCPS_FILE, UPSTREAMS_LOCK } from "./image.ts";
 import { isFault, type SourceFolder } from "./source-folder.ts";
@@ -29,7 +29,7 @@ export function readUpstreamsLock(folder: SourceFolder, problems: Problem[]): Re
     if (file.code !== "missing-file") problems.push(warning(file.code, `${file.message}.`));
     return new Map();
   }
-  const lock = soundObject(file.text ?? "");
+  const lock = tryParseObject(file.text ?? "");
   if (lock?.["version"] !== UPSTREAMS_LOCK_VERSION || !isObject(lock["upstreams"])) {
     problems.push(warning("bad-lock", `It is not a lock of version ${UPSTREAMS_LOCK_VERSION}.`));
     return new Map();

@@ -1,7 +1,7 @@
 import { createHash, hash } from "node:crypto";
 import { base32 } from "multiformats/bases/base32";
 import { canonicalJson } from "./canonical-json.ts";
-import { turnTaker } from "./event-loop.ts";
+import { createYielder } from "./event-loop.ts";
 import { hasMoreValues } from "./json.ts";
 
 /**
@@ -57,11 +57,11 @@ export function jsonBlock(value: unknown): Block {
  * Like `jsonBlock`, for a long list or an object of long lists: yields to other calls between two items. `onItem`
  * receives each item with the name of its list and its canonical bytes.
  */
-export async function jsonBlockInTurns(
+export async function jsonBlockYielding(
   structure: object | readonly unknown[],
   onItem: (list: string, item: unknown, bytes: Uint8Array) => void = () => {},
 ): Promise<Block> {
-  const yieldIfDue = turnTaker();
+  const yieldIfDue = createYielder();
   const hash = createHash("sha256");
   const parts: Uint8Array[] = [];
   const write = (text: string): Uint8Array => {
@@ -98,7 +98,7 @@ export async function jsonBlockInTurns(
 }
 
 /** The CID of a structure, by its canonical bytes. */
-export function addressOfJson(bytes: Uint8Array): Cid {
+export function jsonCid(bytes: Uint8Array): Cid {
   return computeCid(DAG_JSON, bytes);
 }
 
@@ -124,9 +124,9 @@ const [RECORD_BYTES_MAX, RECORD_VALUES_MAX] = [4 * 1024 * 1024, 50_000];
  * Decodes an object of long lists, such as a contract, yielding to other calls between two items. Undefined if one item
  * is longer than a record may be.
  */
-export async function decodeJsonInTurns(bytes: Uint8Array): Promise<unknown> {
+export async function decodeJsonYielding(bytes: Uint8Array): Promise<unknown> {
   if (bytes.length <= INLINE_BYTES_MAX || bytes[0] !== OPEN_OBJECT) return decodeRecord(bytes);
-  const yieldIfDue = turnTaker();
+  const yieldIfDue = createYielder();
   let at = 1;
   const next = (): unknown => {
     const end = endOfValue(bytes, at);
@@ -197,12 +197,12 @@ export function isStructure(cid: Cid): boolean {
 }
 
 /** The SHA-256 of the content of a CID. */
-export function digestOf(cid: Cid): Uint8Array {
+export function cidDigest(cid: Cid): Uint8Array {
   return base32.decode(cid).subarray(-32);
 }
 
 /** The CID of the bytes with this SHA-256. */
-export function cidOfDigest(digest: Uint8Array): Cid {
+export function cidFromDigest(digest: Uint8Array): Cid {
   return encodeCid(RAW, digest);
 }
 
@@ -213,20 +213,20 @@ export function matches(cid: Cid, bytes: Uint8Array): boolean {
 }
 
 /** Like `matches`; returns a promise for long bytes, and yields to other calls meanwhile. */
-export function matchesInTurns(cid: Cid, bytes: Uint8Array): boolean | Promise<boolean> {
+export function matchesYielding(cid: Cid, bytes: Uint8Array): boolean | Promise<boolean> {
   const codec = codecOf(cid);
   if (codec === undefined || bytes.length <= HASH_STEP_BYTES) return matches(cid, bytes);
-  return hashedInTurns(bytes).then((digest) => encodeCid(codec, digest) === cid);
+  return hashYielding(bytes).then((digest) => encodeCid(codec, digest) === cid);
 }
 
 /** Like `rawBlock`; yields to other calls while hashing long bytes. */
-export async function rawBlockInTurns(bytes: Uint8Array): Promise<Block> {
-  return { cid: encodeCid(RAW, await hashedInTurns(bytes)), bytes };
+export async function rawBlockYielding(bytes: Uint8Array): Promise<Block> {
+  return { cid: encodeCid(RAW, await hashYielding(bytes)), bytes };
 }
 
 /** The SHA-256 of bytes, or another hash; yields to other calls meanwhile. */
-export async function hashedInTurns(bytes: Uint8Array, algorithm = "sha256"): Promise<Buffer> {
-  const yieldIfDue = turnTaker();
+export async function hashYielding(bytes: Uint8Array, algorithm = "sha256"): Promise<Buffer> {
+  const yieldIfDue = createYielder();
   const hash = createHash(algorithm);
   for (let at = 0; at < bytes.length; at += HASH_STEP_BYTES) {
     hash.update(bytes.subarray(at, at + HASH_STEP_BYTES));
@@ -258,7 +258,7 @@ function codecOf(text: string): number | undefined {
  * The CIDs that occur as text in bytes, whatever they mean there, including those with characters that JSON escapes.
  * Bytes without any are searched at memory speed.
  */
-export function cidsIn(bytes: Uint8Array): Set<Cid> {
+export function findCids(bytes: Uint8Array): Set<Cid> {
   const cids = new Set<Cid>();
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
   collectCids(buffer, cids);

@@ -6,7 +6,7 @@ export function cutText(text: string, unitsMax: number): string {
 }
 
 /** At least the first `unitsMax` code units of a value's JSON. A long value takes no more work than a short one. */
-export function beginningOf(value: Json, unitsMax: number): string {
+export function jsonPrefix(value: Json, unitsMax: number): string {
   let text = "";
   const isFull = (): boolean => text.length > unitsMax;
   const add = (part: Json): void => {

@@ -3,7 +3,7 @@ import { existsSync, lstatSync, readdirSync, rmSync } from "node:fs";
 import { open, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type Database from "#better-sqlite3";
-import { BESIDE, inLock, lockFile } from "./file-lock.ts";
+import { SIDECAR_SUFFIXES, withLock, lockFile } from "./file-lock.ts";
 
 /** Held next to the draft by the process that writes it. */
 const LOCK = "-berth-lock";
@@ -16,8 +16,8 @@ const REMOVED_MAX = 100;
  * Writes a file next to its destination and moves it there with `publish`, so that it is complete or does not exist.
  * Only its owner may read it. First removes drafts that killed processes left in that folder.
  */
-export async function inDraft<T>(destination: string, work: (draft: string) => Promise<T>): Promise<T> {
-  removeLeftDrafts(dirname(destination));
+export async function withDraftFile<T>(destination: string, work: (draft: string) => Promise<T>): Promise<T> {
+  removeOrphanedDrafts(dirname(destination));
   const draft = `${destination}.${randomBytes(6).toString("hex")}`;
   const lock = lockDraft(draft);
   try {
@@ -25,7 +25,7 @@ export async function inDraft<T>(destination: string, work: (draft: string) => P
     await (await open(draft, "wx", 0o600)).close();
     return await work(draft);
   } finally {
-    for (const suffix of ["", ...BESIDE]) await rm(draft + suffix, { force: true });
+    for (const suffix of ["", ...SIDECAR_SUFFIXES]) await rm(draft + suffix, { force: true });
     if (lock) await rm(draft + LOCK, { force: true });
     lock?.close();
   }
@@ -48,7 +48,7 @@ function lockDraft(draft: string): Database.Database | undefined {
 }
 
 /** Removes drafts in a folder whose processes were killed. A draft that cannot be removed does no harm. */
-export function removeLeftDrafts(folder: string): void {
+export function removeOrphanedDrafts(folder: string): void {
   try {
     const drafts = readdirSync(folder).flatMap((name) => LOCK_NAME.exec(name)?.[0] ?? []);
     for (const draft of drafts.slice(0, REMOVED_MAX)) {
@@ -56,8 +56,8 @@ export function removeLeftDrafts(folder: string): void {
       // In a folder that other users can write, it may be their link to a file of this user.
       const lock = lstatSync(path + LOCK);
       if (!lock.isFile() || lock.uid !== process.getuid?.()) continue;
-      inLock(path + LOCK, () => {
-        for (const suffix of ["", ...BESIDE, LOCK]) rmSync(path + suffix, { force: true });
+      withLock(path + LOCK, () => {
+        for (const suffix of ["", ...SIDECAR_SUFFIXES, LOCK]) rmSync(path + suffix, { force: true });
       });
     }
   } catch {

@@ -9,7 +9,7 @@ export interface Draft {
 }
 
 /** The current version as a draft. */
-export interface Current extends Draft {
+export interface CurrentDraft extends Draft {
   /** CID of the current version: the ETag of its URL. */
   readonly cid: string;
   readonly language: "typescript" | "shell" | "json" | "text";

@@ -5,7 +5,7 @@ import type { Log } from "./log.ts";
 /** The same error, with paths of host files in the message shortened to their last segment. */
 export function withoutPaths<E extends Error>(error: E): E {
   let { message } = error;
-  for (const each of causesOf(error)) {
+  for (const each of errorChain(error)) {
     const { path, dest } = each as { path?: unknown; dest?: unknown };
     for (const file of [path, dest]) {
       if (typeof file === "string" && isAbsolute(file)) message = message.replaceAll(file, basename(file));
@@ -16,7 +16,7 @@ export function withoutPaths<E extends Error>(error: E): E {
 }
 
 /** An error and its causes, outermost first; bounded, because they may form a cycle. */
-export function causesOf(error: unknown): Error[] {
+export function errorChain(error: unknown): Error[] {
   const causes: Error[] = [];
   for (let each = error; each instanceof Error && causes.length < CAUSES_MAX; each = each.cause) causes.push(each);
   return causes;
@@ -25,8 +25,8 @@ export function causesOf(error: unknown): Error[] {
 const CAUSES_MAX = 10;
 
 /** True if the cause is a temporary lack of file descriptors, in this process or the system. */
-export function lacksDescriptor(error: unknown): boolean {
-  return causesOf(error).some(({ code }: NodeJS.ErrnoException) => code === "EMFILE" || code === "ENFILE");
+export function isDescriptorShortage(error: unknown): boolean {
+  return errorChain(error).some(({ code }: NodeJS.ErrnoException) => code === "EMFILE" || code === "ENFILE");
 }
 
 export function noDescriptors(cause?: unknown): BerthError {
@@ -40,9 +40,9 @@ const RETRY_AFTER_S = 1;
  * The error that a client may see. The message of an unexpected error may contain anything, so it is only logged, and
  * the client gets the request's id, by which it can be found in the log.
  */
-export function tellable(error: unknown, requestId: string, log: Log, event: string): BerthError {
+export function toClientError(error: unknown, requestId: string, log: Log, event: string): BerthError {
   if (error instanceof BerthError) return withoutPaths(error);
   log.error({ err: error, requestId }, event);
-  if (lacksDescriptor(error)) return noDescriptors(error);
+  if (isDescriptorShortage(error)) return noDescriptors(error);
   return new BerthError("internal", `reference ${requestId}`, { data: { reference: requestId } });
 }

@@ -2,7 +2,7 @@
 const YIELD_AFTER_MS = 1;
 
 /** Yields to the event loop between two short steps of work, so that calls that have arrived by now run. */
-export function nextTurn(): Promise<void> {
+export function yieldToCalls(): Promise<void> {
   return new Promise(afterPoll);
 }
 
@@ -10,7 +10,7 @@ export function nextTurn(): Promise<void> {
  * Returns a function that a long loop awaits at each step: usually undefined, and when due, the end of the event loop's
  * turn, so that many small steps never become one long pause.
  */
-export function turnTaker(): () => Promise<void> | undefined {
+export function createYielder(): () => Promise<void> | undefined {
   let since = performance.now();
   return () => {
     if (performance.now() - since < YIELD_AFTER_MS) return undefined;
@@ -30,7 +30,7 @@ let resumedAt = 0;
  * Like `yieldToCalls`, for steps that may take as long as a task may block: tasks that yield at the same time resume
  * one after the other, so that together they do not become one long pause.
  */
-export function turnAmongAll(): Promise<void> {
+export function yieldInOrder(): Promise<void> {
   return new Promise((resolve) => {
     if (queue.push(resolve) === 1) afterPoll(resumeQueue);
   });
@@ -55,11 +55,11 @@ function resumeFirst(): void {
 }
 
 /** The results of `work`, in order, a few at a time, so that waits for the disk overlap. Yields to other calls. */
-export async function mapInTurns<Item, Result>(
+export async function mapYielding<Item, Result>(
   items: readonly Item[],
   work: (item: Item) => Promise<Result>,
 ): Promise<Result[]> {
-  const yieldIfDue = turnTaker();
+  const yieldIfDue = createYielder();
   const started: Promise<Result>[] = [];
   for (const item of items) {
     await yieldIfDue();

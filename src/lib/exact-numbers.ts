@@ -32,7 +32,7 @@ export interface ExactJson {
 }
 
 /** Parses JSON so that it can be written again with the same numbers. Throws `SyntaxError` for invalid JSON. */
-export function readExactly(json: string): ExactJson {
+export function parseExactly(json: string): ExactJson {
   const value: unknown = JSON.parse(json);
   if (!hasInexactNumbers(json)) return { value, written: JSON.stringify };
   // The mark cannot be guessed, so no string of the input is taken for a number.

@@ -1,7 +1,7 @@
 import Database from "#better-sqlite3";
 
 /** The suffixes of files that belong to a database and are worthless without it. */
-export const BESIDE = ["-wal", "-shm", "-journal"] as const;
+export const SIDECAR_SUFFIXES = ["-wal", "-shm", "-journal"] as const;
 
 /**
  * Locks a file for this process, creating it if necessary; undefined if another process has locked it. The system
@@ -27,7 +27,7 @@ export function lockFile(file: string): Database.Database | undefined {
  * Runs `work` under the lock. `broken`: a process that was killed while writing left a file that SQLite cannot read, so
  * no process holds the lock.
  */
-export function inLock(file: string, work: () => void): "done" | "busy" | "broken" {
+export function withLock(file: string, work: () => void): "done" | "busy" | "broken" {
   try {
     const database = lockFile(file);
     if (!database) return "busy";

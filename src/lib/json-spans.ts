@@ -1,4 +1,4 @@
-import { turnTaker } from "./event-loop.ts";
+import { createYielder } from "./event-loop.ts";
 import { endOfString } from "./json.ts";
 
 /**
@@ -34,7 +34,7 @@ export async function objectSpan(text: string, start: number, membersMax = Infin
   if (text[open] !== "{") return undefined;
   const members: MemberSpan[] = [];
   let at = skipSpace(text, open + 1);
-  const yieldIfDue = turnTaker();
+  const yieldIfDue = createYielder();
   while (text[at] === '"' && members.length <= membersMax) {
     await yieldIfDue();
     const key = { start: at, end: endOfString(text, at) };
@@ -67,7 +67,7 @@ export type Oversized = readonly string[] | "all";
  * becomes null, and an object that is too large is not parsed: both are detected before parsing. A short text, which
  * needs no yielding, is parsed whole, whatever is in it.
  */
-export async function parseInTurns(
+export async function parseObjectYielding(
   text: string,
   bounds: ObjectBounds,
 ): Promise<{ readonly value: unknown; readonly tooMuch?: Oversized }> {
@@ -78,7 +78,7 @@ export async function parseInTurns(
   if (span.members.length > bounds.members || values > bounds.allValues) return { value: {}, tooMuch: "all" };
   const members: Record<string, unknown> = {};
   const oversized: string[] = [];
-  const yieldIfDue = turnTaker();
+  const yieldIfDue = createYielder();
   let end = span.start + 1;
   for (const [index, { name, value, ...member }] of span.members.entries()) {
     await yieldIfDue();
@@ -98,7 +98,7 @@ export async function parseInTurns(
 const MEMBER = { writable: true, enumerable: true, configurable: true };
 
 /** The code units of a whole text, as `ObjectBounds` counts them. */
-export function unitsOf(text: string): number {
+export function countUnits(text: string): number {
   return valueSpan(text, 0).units;
 }
 

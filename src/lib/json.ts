@@ -51,7 +51,7 @@ export function tryParseJson(text: string): Json | undefined {
 }
 
 /** Parses a JSON object; undefined if it is invalid or not an object. */
-export function soundObject(text: string): JsonObject | undefined {
+export function tryParseObject(text: string): JsonObject | undefined {
   const value = tryParseJson(text);
   return isObject(value) ? value : undefined;
 }
@@ -75,12 +75,12 @@ export function nestsTooDeep(value: unknown, units: number): boolean {
  * The number of values in a value, itself included; stops counting at `most` + 1. Infinite if the value has more than
  * `levels` levels of lists and objects.
  */
-export function valuesIn(value: unknown, most: number, levels = Infinity): number {
+export function countValues(value: unknown, most: number, levels = Infinity): number {
   let count = 1;
   if (typeof value !== "object" || value === null) return count;
   if (levels === 0) return Infinity;
   for (const member of Array.isArray(value) ? (value as unknown[]) : Object.values(value)) {
-    count += typeof member === "object" ? valuesIn(member, most - count, levels - 1) : 1;
+    count += typeof member === "object" ? countValues(member, most - count, levels - 1) : 1;
     if (count > most) break;
   }
   return count;

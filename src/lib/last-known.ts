@@ -1,6 +1,6 @@
 import { BoundedMap } from "./bounded-map.ts";
 import { BerthError } from "./errors.ts";
-import { endsWithin, LATE_MS } from "./within.ts";
+import { settlesWithin, LATE_MS } from "./within.ts";
 
 /**
  * Caches the last answers of a store, by key. A cached answer is used for `databaseOutageMs` while the store does not
@@ -22,7 +22,7 @@ export class LastKnown<Value> {
     const isCached = this.newerThan(this.#databaseOutageMs, key) !== undefined;
     const answer = isCached && this.#late.has(key) ? undefined : this.#ask(key, ask);
     try {
-      if (answer && (!isCached || (await endsWithin(LATE_MS, answer)))) return await answer;
+      if (answer && (!isCached || (await settlesWithin(LATE_MS, answer)))) return await answer;
       this.#late.add(key);
     } catch (error) {
       if (!(error instanceof BerthError) || error.code !== "store_failed") throw error;

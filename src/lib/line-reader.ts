@@ -1,5 +1,5 @@
 import { GrowingBytes } from "./growing-bytes.ts";
-import type { HeldMessage, MessageRoom } from "./message-room.ts";
+import type { BudgetedMessage, MessageBudget } from "./message-room.ts";
 
 interface LineListener {
   /** Not called for empty lines. */
@@ -14,13 +14,13 @@ interface LineListener {
 export class LineReader {
   readonly #bytesMax: number;
   readonly #listener: LineListener;
-  readonly #budget: MessageRoom | undefined;
+  readonly #budget: MessageBudget | undefined;
   readonly #partial = new GrowingBytes();
-  #counted: HeldMessage | undefined;
+  #counted: BudgetedMessage | undefined;
   #isTooLong = false;
   #isStopped = false;
 
-  constructor(bytesMax: number, listener: LineListener, budget?: MessageRoom) {
+  constructor(bytesMax: number, listener: LineListener, budget?: MessageBudget) {
     this.#bytesMax = bytesMax;
     this.#listener = listener;
     this.#budget = budget;

@@ -1,5 +1,5 @@
 import { isAscii, isUtf8, transcode } from "node:buffer";
-import { turnAmongAll } from "./event-loop.ts";
+import { yieldInOrder } from "./event-loop.ts";
 import type { JsonDigest, JsonObject } from "./json.ts";
 
 /** JSON, whole or in pieces. */
@@ -36,9 +36,9 @@ export class LongText {
     for (const piece of this.pieces) {
       if (typeof piece === "string") text += piece;
       else
-        for (const part of decodable(piece)) {
-          text += textOf(part);
-          await turnAmongAll();
+        for (const part of splitUtf8(piece)) {
+          text += decodeUtf8(part);
+          await yieldInOrder();
         }
     }
     this.#decoded = text;
@@ -55,10 +55,10 @@ export class LongText {
 const decoder = new TextDecoder();
 
 /** Splits UTF-8 between characters, into pieces that take about a millisecond to decode. */
-export function* decodable(bytes: Uint8Array): Generator<Buffer, void> {
+export function* splitUtf8(bytes: Uint8Array): Generator<Buffer, void> {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
   for (let from = 0, to; from < buffer.length; from = to) {
-    to = Math.min(from + DECODED_AT_ONCE_BYTES, buffer.length);
+    to = Math.min(from + DECODE_STEP_BYTES, buffer.length);
     const min = to - CHARACTER_BYTES_MAX;
     while (to < buffer.length && to > min && isContinuation(buffer[to]!)) to -= 1;
     yield buffer.subarray(from, to);
@@ -69,7 +69,7 @@ export function* decodable(bytes: Uint8Array): Generator<Buffer, void> {
  * Like `toString`, for bytes that may be long: Node decodes non-ASCII several times faster via UTF-16, which works only
  * for well-formed UTF-8.
  */
-export function textOf(bytes: Buffer): string {
+export function decodeUtf8(bytes: Buffer): string {
   if (bytes.length < LONG_BYTES) return bytes.toString();
   if (isAscii(bytes)) return bytes.toString("latin1");
   return isUtf8(bytes) ? transcode(bytes, "utf8", "utf16le").toString("utf16le") : bytes.toString();
@@ -79,7 +79,7 @@ export function textOf(bytes: Buffer): string {
 const LONG_BYTES = 16 * 1024;
 
 /** Non-ASCII text takes several times as long as ASCII. */
-export const DECODED_AT_ONCE_BYTES = 256 * 1024;
+export const DECODE_STEP_BYTES = 256 * 1024;
 const CHARACTER_BYTES_MAX = 4;
 
 function isContinuation(byte: number): boolean {

@@ -1,5 +1,5 @@
 /** The media type for a file name's extension; undefined if unknown. `name` may be a path or a URI. */
-export function mediaTypeOf(name: string): string | undefined {
+export function mediaTypeFor(name: string): string | undefined {
   const extension = /\.([a-z0-9]+)$/i.exec(name)?.[1]?.toLowerCase();
   return extension === undefined ? undefined : TYPES.get(extension);
 }

@@ -1,16 +1,16 @@
 import type { Limits } from "../limits/limits.ts";
 
 /** One tenant's memory budget for messages in transit. */
-export interface MessageRoom {
+export interface MessageBudget {
   /**
    * `onOverBudget` receives the reason why the message is dropped, which completes "the server …" or "its process …";
    * its data must be discarded.
    */
-  begin(onOverBudget: (why: string) => void): HeldMessage;
+  begin(onOverBudget: (why: string) => void): BudgetedMessage;
 }
 
 /** The count for one message. */
-export interface HeldMessage {
+export interface BudgetedMessage {
   add(bytes: number): void;
   /** The message has arrived or was abandoned. */
   end(): void;
@@ -56,7 +56,7 @@ interface TenantUsage {
  * Counts the memory of messages in transit, and bounds it however many are started and never finished: above a tenant's
  * limit its oldest message is dropped, and above the common limit the oldest message of the tenant that uses most.
  */
-export class MessageRooms<Limit extends BudgetLimit> {
+export class MessageBudgets<Limit extends BudgetLimit> {
   readonly #kind: BudgetKind & { readonly limit: Limit };
   readonly #bytesMax: number;
   readonly #bytesPerTenantMax: number;
@@ -69,7 +69,7 @@ export class MessageRooms<Limit extends BudgetLimit> {
     this.#bytesPerTenantMax = limits[`${kind.limit}PerTenant`];
   }
 
-  of(tenant: string): MessageRoom {
+  of(tenant: string): MessageBudget {
     return { begin: (onNoRoom) => new CountedMessage((by, message) => this.#count(tenant, by, message), onNoRoom) };
   }
 
@@ -99,7 +99,7 @@ export class MessageRooms<Limit extends BudgetLimit> {
   }
 }
 
-class CountedMessage implements HeldMessage {
+class CountedMessage implements BudgetedMessage {
   bytes = 0;
   readonly #count: (by: number, message: CountedMessage) => void;
   readonly #onOverBudget: (why: string) => void;

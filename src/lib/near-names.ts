@@ -1,4 +1,4 @@
-import { turnTaker } from "./event-loop.ts";
+import { createYielder } from "./event-loop.ts";
 
 const SHOWN_MAX = 5;
 /** Longer strings are not mistyped names, and take long to compare. */
@@ -17,7 +17,7 @@ export async function nearNames(word: string, names: readonly string[]): Promise
   const allowed = Math.max(1, Math.floor(target.length / 3));
   const similar: Candidate[] = [];
   const others: Candidate[] = [];
-  const yieldIfDue = turnTaker();
+  const yieldIfDue = createYielder();
   for (const name of names) {
     await yieldIfDue();
     if (name.length > WORD_UNITS_MAX) continue;

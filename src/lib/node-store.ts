@@ -5,7 +5,7 @@
  */
 export interface NodeStore {
   /** Sends a heartbeat that is valid for `ms`. */
-  beat(node: Node, ms: number): Promise<Beat>;
+  beat(node: Node, ms: number): Promise<HeartbeatResult>;
 
   /** Removes the node, its messages and its leases. */
   leave(node: string): Promise<void>;
@@ -14,7 +14,7 @@ export interface NodeStore {
    * Puts messages into the mailboxes of living nodes, and returns for each the number of mailboxes: 0 if the addressee
    * is gone. Rejects with `too_many_requests` if a mailbox is full.
    */
-  post(from: string, messages: readonly Letter[]): Promise<readonly number[]>;
+  post(from: string, messages: readonly NodeMessage[]): Promise<readonly number[]>;
 
   /** Takes the messages in a node's mailbox, or some of them, in the order they were sent: each message once. */
   take(node: string): Promise<readonly string[]>;
@@ -38,14 +38,14 @@ export interface Node {
   readonly facts: string;
 }
 
-export interface Beat {
+export interface HeartbeatResult {
   /** All living nodes, this one included, sorted by id. */
   readonly living: readonly Node[];
   /** True if this node had been considered dead: other nodes may have taken its leases. */
   readonly wasGone: boolean;
 }
 
-export interface Letter {
+export interface NodeMessage {
   /** A node; undefined for all nodes but the sender. */
   readonly to: string | undefined;
   readonly text: string;

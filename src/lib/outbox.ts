@@ -1,5 +1,5 @@
 import type { Duplex } from "node:stream";
-import type { HeldMessage, MessageRoom } from "./message-room.ts";
+import type { BudgetedMessage, MessageBudget } from "./message-room.ts";
 import { atEndOfTurn } from "./turn.ts";
 
 /** The size of a piece passed to the pipe. Within a piece, it is unknown how much the process has read. */
@@ -12,9 +12,9 @@ const PIECE_BYTES = 64 * 1024;
  */
 export class Outbox {
   readonly #owner: OutboxOwner;
-  readonly #budget: MessageRoom | undefined;
+  readonly #budget: MessageBudget | undefined;
   /** Counts the waiting bytes, except those added since the last `flush`. */
-  #counted: HeldMessage | undefined;
+  #counted: BudgetedMessage | undefined;
   #countedBytes = 0;
   #pipe: Duplex | undefined;
   /** Short messages, which are written together. */
@@ -28,7 +28,7 @@ export class Outbox {
   #drained = 0;
 
   /** Without `budget`, waiting bytes are not counted. */
-  constructor(owner: OutboxOwner, budget?: MessageRoom) {
+  constructor(owner: OutboxOwner, budget?: MessageBudget) {
     this.#owner = owner;
     this.#budget = budget;
   }

@@ -1,5 +1,5 @@
 /** Decodes percent-encoding; returns the text unchanged if the encoding is invalid. */
-export function percentDecoded(text: string): string {
+export function decodePercent(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {

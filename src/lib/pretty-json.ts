@@ -1,4 +1,4 @@
-import { turnTaker } from "./event-loop.ts";
+import { createYielder } from "./event-loop.ts";
 import { isObject } from "./json.ts";
 
 /** JSON for people and for hashing: sorted keys, two spaces, a final newline. Equal values give equal text. */
@@ -7,7 +7,11 @@ export function prettyJson(value: unknown): string {
 }
 
 /** Writes the same without the final newline, yielding between members of objects down to this many levels. */
-export async function prettyJsonYielding(value: unknown, levels: number, yieldIfDue = turnTaker()): Promise<string> {
+export async function prettyJsonYielding(
+  value: unknown,
+  levels: number,
+  yieldIfDue = createYielder(),
+): Promise<string> {
   if (levels === 0 || !isObject(value) || Object.keys(value).length === 0) return prettyJson(value).slice(0, -1);
   const members: string[] = [];
   for (const name of Object.keys(value).sort(compareText)) {

@@ -40,7 +40,7 @@ export function withoutSetVariables(problems: readonly Problem[], env: object): 
 }
 
 /** Problems under `--strict`: type errors are treated like other errors. */
-export function strictly(problems: readonly Problem[]): Problem[] {
+export function withTypeErrors(problems: readonly Problem[]): Problem[] {
   return problems.map((problem) => (problem.code === TYPE_ERROR ? { ...problem, severity: "error" } : problem));
 }
 
@@ -56,13 +56,13 @@ export function furtherProblems(count: number, severity: Problem["severity"]): P
 }
 
 /** True if there are more problems than these. */
-export function areMore(problems: readonly Problem[]): boolean {
+export function hasMore(problems: readonly Problem[]): boolean {
   return problems.at(-1)?.code === MORE_PROBLEMS;
 }
 
 /** The first problems, errors before warnings if there are more, and the number of the others. */
 export function firstProblems(problems: readonly Problem[], max = PROBLEMS_MAX): readonly Problem[] {
-  if (problems.length <= max || (problems.length === max + 1 && areMore(problems))) return problems;
+  if (problems.length <= max || (problems.length === max + 1 && hasMore(problems))) return problems;
   const errors = problems.filter(({ severity }) => severity === "error");
   const first = new Set(
     [...errors.slice(0, max), ...problems.filter(({ severity }) => severity !== "error")].slice(0, max),
@@ -94,7 +94,7 @@ function short(problem: Problem): Problem {
 }
 
 /** `file:line:column`, as far as known. */
-export function locationOf(problem: Problem): string {
+export function formatLocation(problem: Problem): string {
   const position = [problem.file, problem.line, problem.column].filter((part) => part !== undefined).join(":");
   return [position, problem.pointer].filter(Boolean).join(" ");
 }

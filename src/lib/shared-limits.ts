@@ -45,7 +45,7 @@ export interface Sharing {
 }
 
 /** `name` distinguishes the limits of one owner; `id` may have any length. */
-export function sharing(by: SharedLimits | undefined, owner: string, name: string, id = ""): Sharing | undefined {
+export function shareLimit(by: SharedLimits | undefined, owner: string, name: string, id = ""): Sharing | undefined {
   if (!by) return undefined;
   const key = JSON.stringify([name, owner, id]);
   return { by, owner, key: key.length > KEY_UNITS_MAX ? hash("sha256", key) : key };
@@ -60,7 +60,7 @@ const SHARE_MIN = 0.05;
  * The share of a limit, from 0 to 1, that one process may take: what the others leave, or a share proportional to its
  * demand if the total demand exceeds the limit.
  */
-export function partOf(limit: number, ownDemand: number, othersDemand: number): number {
+export function shareOfLimit(limit: number, ownDemand: number, othersDemand: number): number {
   if (othersDemand === 0 || limit === Infinity) return 1;
   const demand = Math.min(ownDemand, limit);
   return Math.max((limit - othersDemand) / limit, demand / (demand + othersDemand), SHARE_MIN);
@@ -96,7 +96,7 @@ export class SharedRate {
     this.#requested += 1;
     this.#since ??= now;
     const demand = Math.max(this.#perSecond, (this.#requested * 1_000) / Math.max(DEMAND_WINDOW_MS, now - this.#since));
-    const share = partOf(perMs * 1_000, demand, others.perSecond);
+    const share = shareOfLimit(perMs * 1_000, demand, others.perSecond);
     const waitMs = this.#all.take(now, perMs, burst + (1 - share) * perMs * REPORT_WITHIN_MS);
     if (waitMs > 0) return waitMs;
     if (share < 1 && this.#own.take(now, perMs * share, (burst + perMs * BACKLOG_MS) * share) > 0) {

@@ -1,7 +1,7 @@
 import { BerthError } from "./errors.ts";
 
 /** Converts an error of SQLite or of its files to `store_failed`, without its message if that does not help. */
-export function asStoreFailure(error: unknown): BerthError {
+export function toStoreFailure(error: unknown): BerthError {
   if (error instanceof BerthError) return error;
   const { code = "", message } = error as { code?: string; message: string };
   return new BerthError("store_failed", describeFailure(code) ?? message, { cause: error });

@@ -12,7 +12,7 @@ export function isTenantName(name: string): boolean {
 }
 
 /** The prefix of a tenant's paths, unless a host name selects it: `""` or `/t/<tenant>`. */
-export function basePathOf(tenant: string): string {
+export function tenantBasePath(tenant: string): string {
   return tenant === DEFAULT_TENANT ? "" : `/t/${tenant}`;
 }
 

@@ -3,7 +3,7 @@ import { clock } from "./clock.ts";
 import { BerthError } from "./errors.ts";
 import {
   SharedRate,
-  sharing,
+  shareLimit,
   type OwnUse,
   type SharedLimit,
   type SharedLimits,
@@ -60,7 +60,7 @@ export class TokenBuckets {
       }
     }
     const { by, name = "" } = this.#shared ?? {};
-    const bucket = new Bucket(sharing(by, tenant, name));
+    const bucket = new Bucket(shareLimit(by, tenant, name));
     this.#buckets.set(tenant, bucket);
     return bucket;
   }
@@ -97,7 +97,7 @@ class Bucket implements SharedLimit {
 }
 
 /** Returns a function that throws `too_many_requests` if a tenant does something too often. */
-export function limitedPerMinute(
+export function createRateLimiter(
   does: string,
   limit: keyof TenantLimits,
   tenantPerMinute: (tenant: string) => number = () => 0,

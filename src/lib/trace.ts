@@ -35,7 +35,7 @@ export function withMeta(trace: Trace | undefined, meta: Carrier): Trace | undef
 }
 
 /** The trace id, for log lines, by which tracing systems correlate events. */
-export function traceIdOf({ context }: Trace): string | undefined {
+export function traceId({ context }: Trace): string | undefined {
   return context?.traceparent?.split("-")[1];
 }
 

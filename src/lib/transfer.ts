@@ -6,7 +6,7 @@ import { Deserializer, Serializer } from "node:v8";
  *
  * A value begins with two 32-bit numbers, its own length and the total length of its bytes, followed by both.
  */
-export function piecesOf(value: unknown): Uint8Array[] {
+export function serialize(value: unknown): Uint8Array[] {
   const writer = new Writer();
   writer.writeHeader();
   writer.writeValue(value);

@@ -14,7 +14,7 @@ export async function within<T>(ms: number, work: Promise<T>): Promise<T | undef
 }
 
 /** False if `work` takes longer than `ms`; `work` continues nevertheless. Rejects as `work` does. */
-export async function endsWithin(ms: number, work: Promise<unknown>): Promise<boolean> {
+export async function settlesWithin(ms: number, work: Promise<unknown>): Promise<boolean> {
   return (
     (await within(
       ms,

@@ -341,7 +341,7 @@ export const machineLimits = {
 } as const satisfies Partial<Record<keyof Limits, number | keyof Limits>>;
 
 /** The limits of each of `workers` workers. */
-export function limitsOfWorker(limits: Limits, workers: number): Limits {
+export function workerLimits(limits: Limits, workers: number): Limits {
   const shares = Object.keys(machineLimits).map((name) => [
     name,
     workerShare(limits, name as keyof Limits, limits[name as keyof Limits], workers),

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { Cluster } from "../cluster/cluster.ts";
-import type { Errands } from "../cluster/errands.ts";
+import type { NodeRequests } from "../cluster/errands.ts";
 import { permittedCatalog } from "../host/catalog/permitted.ts";
 import type { Checks } from "../host/checks/checks.ts";
 import type { Host } from "../host/host.ts";
@@ -21,7 +21,7 @@ import { listenLegacy } from "./legacy/listen.ts";
 import { receiveLegacy } from "./legacy/receive.ts";
 import { answerModern, createModern, type Modern } from "./modern/modern.ts";
 import type { Answer, CallNatively, Listen, Post } from "./protocol.ts";
-import { inParts } from "./records-in-parts.ts";
+import { withLongValues } from "./records-in-parts.ts";
 import { isOfModernEra, META_PROTOCOL_VERSION } from "./revisions.ts";
 
 export interface EndpointStats {
@@ -44,7 +44,7 @@ export interface EndpointOptions {
   readonly records: Records;
   /** The other nodes of the service. Join it after creating the endpoint. */
   readonly cluster: Cluster;
-  readonly errands: Errands;
+  readonly errands: NodeRequests;
   /** Set when lists differ between principals, so that no cache may share them. */
   readonly accessRequired?: boolean;
   /** Parses long bodies off-thread; without it, all bodies are parsed inline. */
@@ -72,7 +72,7 @@ export class Endpoint {
     this.#log = log;
     const parts = {
       ...options,
-      records: inParts(options.records),
+      records: withLongValues(options.records),
       limits,
       sealer: createSealer(sealKeys, () => options.records.now()),
       logs: this.#logs,

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { tellable } from "../lib/error-mapping.ts";
+import { toClientError } from "../lib/error-mapping.ts";
 import { BerthError, type ErrorCode } from "../lib/errors.ts";
 import type { Log } from "../lib/log.ts";
 import type { Trace } from "../lib/trace.ts";
@@ -8,7 +8,7 @@ import type { Answer, MethodCall } from "./protocol.ts";
 
 export function errorAnswer(log: Log, id: RequestId | null, error: unknown, trace?: Trace): Answer {
   const requestId = trace?.requestId ?? randomUUID();
-  const shown = tellable(error, requestId, log, "a request failed unexpectedly");
+  const shown = toClientError(error, requestId, log, "a request failed unexpectedly");
   const denied = shown.code === "forbidden" ? { denied: shown } : undefined;
   return { status: shown.status, body: errorText(id, shown), ...retryAfterHeader(shown), ...denied };
 }

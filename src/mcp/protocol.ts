@@ -63,7 +63,7 @@ export interface EventDetails {
 }
 
 /** The target of a message: `server` as requested, with or without a release. */
-export interface ServerPlace {
+export interface RequestTarget {
   readonly tenant: string;
   readonly server: string;
   readonly catalog: Catalog;

@@ -1,5 +1,5 @@
 import type { InputRequests } from "../host/offers/catalog.ts";
-import { valuesIn, type Json } from "../lib/json.ts";
+import { countValues, type Json } from "../lib/json.ts";
 import { QUESTION_BYTES } from "../outcome/question.ts";
 
 /**
@@ -11,7 +11,7 @@ const VALUE_BYTES = 32;
 
 /** Estimates the memory of a value; stops counting when its values alone exceed `most`. */
 export function memoryBytes(value: Json, most = ANSWER_BYTES, textUnits?: number): number {
-  const bytes = VALUE_BYTES * valuesIn(value, most / VALUE_BYTES);
+  const bytes = VALUE_BYTES * countValues(value, most / VALUE_BYTES);
   return bytes > most ? bytes : bytes + (textUnits ?? JSON.stringify(value).length);
 }
 

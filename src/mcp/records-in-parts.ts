@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { nextTurn } from "../lib/event-loop.ts";
+import { yieldToCalls } from "../lib/event-loop.ts";
 import type { KeyedRecordPut, RecordKind, RecordPut, Records } from "../lib/records.ts";
 
 /** Length of a part in UTF-16 code units: the store writes or reads it in about a millisecond. */
@@ -12,7 +12,7 @@ const MARK = "parts ";
  * Stores long values in parts, each a record of its own, yielding to the event loop between them. The record itself is
  * written last and references its parts, so that a value changes atomically. Orphaned parts expire with the record.
  */
-export function inParts(records: Records): Records {
+export function withLongValues(records: Records): Records {
   return {
     now: () => records.now(),
 
@@ -56,7 +56,7 @@ export function inParts(records: Records): Records {
       const part = await records.record(tenant, kind, partKey(key, parts, number));
       if (!part) return undefined;
       value += part.value;
-      await nextTurn();
+      await yieldToCalls();
     }
     return value;
   }
@@ -74,7 +74,7 @@ export function inParts(records: Records): Records {
       for (const part of cut(value)) {
         const record = { key: partKey(key, written, written.count++), value: part, expected: 0, expiresAt };
         await records.putRecords(tenant, kind, [record]);
-        await nextTurn();
+        await yieldToCalls();
       }
       all.push({ put: { ...put, value: MARK + JSON.stringify(written) }, before, written });
     }
@@ -99,7 +99,7 @@ export function inParts(records: Records): Records {
           expiresAt: 0,
         }));
         await records.putRecords(tenant, kind, removals);
-        await nextTurn();
+        await yieldToCalls();
       }
     }
   }

@@ -1,12 +1,12 @@
 import { isIP, createServer, type Server, type Socket } from "node:net";
 import { dirname, join } from "node:path";
-import { soundObject } from "../lib/json.ts";
+import { tryParseObject } from "../lib/json.ts";
 import { within } from "../lib/within.ts";
 import { fixed } from "../limits/fixed.ts";
 import { checkedAddresses, pinnedTo, resolverFor, type Resolve } from "./agent.ts";
 import { normalizeHost } from "./allow-list.ts";
 import { authorityOf, listRules, NetworkRefused, type NetworkRules } from "./network-rules.ts";
-import type { Asked, EgressRequest, SocketGrant, Told } from "./relay-wire.ts";
+import type { Asked, EgressRequest, SocketGrant, RelayReply } from "./relay-wire.ts";
 import { HostConnection, SocketPair } from "./socket-pair.ts";
 import type { TenantSockets } from "./tenant-sockets.ts";
 
@@ -87,7 +87,7 @@ export class EgressSocket {
     const request = parseRequest(line);
     if (!request) return end();
     socket.setTimeout(0);
-    let reply: Told;
+    let reply: RelayReply;
     const beganAt = performance.now();
     const report = (host: string, refused?: string): void =>
       this.#onRequest?.({ host, ms: performance.now() - beganAt, ...(refused !== undefined && { refused }) });
@@ -110,7 +110,7 @@ export class EgressSocket {
     socket.end(`${JSON.stringify(reply)}\n`);
   }
 
-  async #lookup(text: string): Promise<Told> {
+  async #lookup(text: string): Promise<RelayReply> {
     const host = normalizeHost(text) ?? "";
     const ports = this.#grant.hosts.flatMap((listed) => (allowsHost(listed, host, this.#rules) ? [listed.port] : []));
     const [somePort] = ports;
@@ -138,7 +138,7 @@ export class EgressSocket {
     if (this.#resolved.size > ADDRESSES_MAX) this.#resolved.delete(this.#resolved.keys().next().value!);
   }
 
-  async #connect(request: Socket, { host: text, port }: { host: string; port: number }): Promise<Told> {
+  async #connect(request: Socket, { host: text, port }: { host: string; port: number }): Promise<RelayReply> {
     const { openSockets, openSocketsPerTenant, socketConnectMs, socketIdleMs } = bounds;
     if (this.#open >= openSockets) throw tooMany(openSockets, "this server's process");
     if (this.#tenant.open >= openSocketsPerTenant) throw tooMany(openSocketsPerTenant, "this tenant");
@@ -255,7 +255,7 @@ class GuestConnection {
     this.#pair?.end(why);
     if (this.#isOffered) {
       // Before that, the guest still waits for an answer.
-      this.#request.end(why === undefined ? "" : `${JSON.stringify({ ended: why } satisfies Told)}\n`);
+      this.#request.end(why === undefined ? "" : `${JSON.stringify({ ended: why } satisfies RelayReply)}\n`);
       this.#request.setTimeout(REQUEST_MS, () => this.#request.destroy());
     }
     this.#onOver();
@@ -294,7 +294,7 @@ function requestedHost(request: Asked): string {
 }
 
 function parseRequest(line: string): Asked | undefined {
-  const { connect, lookup, listed } = soundObject(line) ?? {};
+  const { connect, lookup, listed } = tryParseObject(line) ?? {};
   if (listed === true) return { listed };
   if (typeof lookup === "string") return { lookup };
   const { host, port } = (connect ?? {}) as { host?: unknown; port?: unknown };

@@ -1,7 +1,7 @@
 import { isIP } from "node:net";
 import { isGrantableAddress, isMetadataAddress, isOwnAddress, isPublicAddress } from "./addresses.ts";
 import { allows, bareHostname, namesAddress, type AllowedHost } from "./allow-list.ts";
-import { fitsPort, type PrivateHost } from "./private-hosts.ts";
+import { matchesPort, type PrivateHost } from "./private-hosts.ts";
 
 /** The hosts that may be reached. Refusals address the author of the code or the entry. */
 export interface NetworkRules {
@@ -38,7 +38,7 @@ export interface ListOptions {
 export function listRules(list: readonly AllowedHost[], options: ListOptions): NetworkRules {
   const { privateToo, privateHosts = [], ownPort, server, requested, byOperator = false } = options;
   const isOpened = (hostname: string, port?: number): boolean =>
-    privateHosts.some((host) => host.name === hostname && (port === undefined || fitsPort(host, port))) &&
+    privateHosts.some((host) => host.name === hostname && (port === undefined || matchesPort(host, port))) &&
     list.some(({ kind, name, port: listed }) => kind === "host" && name === hostname && (port ?? listed) === listed);
   const mayReach = (address: string, port: number, hostname = address): boolean => {
     if (isMetadataAddress(address) || (port === ownPort && isOwnAddress(address))) return false;

@@ -28,6 +28,6 @@ export function parsePrivateHosts(text: string): readonly PrivateHost[] | string
   return hosts;
 }
 
-export function fitsPort({ port }: PrivateHost, requested: number): boolean {
+export function matchesPort({ port }: PrivateHost, requested: number): boolean {
   return port === undefined || port === requested;
 }

@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
 import { clock } from "../lib/clock.ts";
-import { nextTurn } from "../lib/event-loop.ts";
+import { yieldToCalls } from "../lib/event-loop.ts";
 import type { ReadingTime } from "../lib/reading-time.ts";
 
 /** Bytes handed over at a time: in pieces of one byte they take the reader about a millisecond. */
@@ -64,7 +64,7 @@ class Turn {
   async #end(): Promise<void> {
     this.#isEnding = true;
     while (this.#waiting.length > 0) {
-      await nextTurn();
+      await yieldToCalls();
       this.leftMs = TURN_MS;
       while (this.leftMs > 0) {
         const resume = this.#waiting.shift();

@@ -72,7 +72,7 @@ export type Asked =
   | { readonly listed: true };
 
 /** The reply, one line. While a connection is in use, the guest keeps the connection of its request open. */
-export type Told =
+export type RelayReply =
   /** The socket, in the same folder, that accepts one connection, which leads to this address. */
   | { readonly socket: string; readonly address: string }
   | { readonly addresses: readonly string[] }

@@ -5,10 +5,10 @@ import { createInterface } from "node:readline";
 import type { Duplex } from "node:stream";
 import { fileURLToPath } from "node:url";
 import type { Log } from "../lib/log.ts";
-import { ProcessGroup, signalOf } from "../processes/process-group.ts";
+import { ProcessGroup, exitSignal } from "../processes/process-group.ts";
 import type { User } from "../processes/sandbox.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
-import { giveFolder, type MakeFolder } from "../processes/work-folders.ts";
+import { grantFolder, type MakeFolder } from "../processes/work-folders.ts";
 import {
   SOCKET_NAME,
   type EgressRequest,
@@ -43,10 +43,10 @@ export class SocketRelay {
   }
 
   /** Creates the folder for one guest process, which may run as another user. Throws if that fails. */
-  open(user?: User): Outlet {
+  open(user?: User): GuestEgress {
     const folder = this.#options.makeFolder("sockets-");
     try {
-      if (user) giveFolder(folder, user);
+      if (user) grantFolder(folder, user);
     } catch (error) {
       rmSync(folder, { recursive: true });
       throw error;
@@ -147,7 +147,7 @@ export class SocketRelay {
         if (this.#isClosed) return;
         this.#failures = performance.now() - startedAt > LIVES_MS ? 0 : this.#failures + 1;
         const againInMs = Math.min(RESTART_MS * 2 ** this.#failures, RESTART_MAX_MS);
-        const how = exit.startError?.message ?? signalOf(exit) ?? exit.code;
+        const how = exit.startError?.message ?? exitSignal(exit) ?? exit.code;
         log?.warn({ how, stderr, againInMs }, "the relay of guests' sockets has ended; their connections are cut");
         this.#restartTimer = setTimeout(() => this.#start(), againInMs).unref();
       },
@@ -209,7 +209,7 @@ interface Connected extends EgressRequest {
 }
 
 /** The egress of one guest process: a folder for its sandbox, in which a socket appears once it is bound. */
-export interface Outlet {
+export interface GuestEgress {
   readonly folder: string;
   /** Resolves when the socket exists. `onRetired` is called when it leads nowhere any more. */
   bind(grant: SocketGrant, onRetired: () => void): Promise<void>;

@@ -27,7 +27,7 @@ export function optionsFor({ context }: CallInput, configured: JsonObject): Json
   return context?.options ? { ...context.options, ...configured } : configured;
 }
 
-export function contextOf(
+export function createCallContext(
   name: string,
   args: JsonObject | JsonText,
   input: CallInput,

@@ -38,7 +38,7 @@ export function contextMeta({ name, arguments: args, answers, options, action, r
 export type CallerContext = Partial<Pick<CallContext, "answers" | "options" | "action" | "root">>;
 
 /** Like `readContextMeta`; undefined for a request without any context, as most are. */
-export function callerContextOf(meta: unknown): CallerContext | undefined {
+export function readCallerContext(meta: unknown): CallerContext | undefined {
   if (!isObject(meta) || (meta[TOOL_KEY] === undefined && meta[CONTEXT_KEY] === undefined)) return undefined;
   return readContextMeta(meta);
 }

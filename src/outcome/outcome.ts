@@ -31,6 +31,6 @@ export type AnswerType =
   | { readonly type: "select"; readonly options: readonly string[] };
 
 /** The text of an error: its message, and its causes below it. */
-export function sayError({ message, trace }: Extract<Outcome, { type: "error" }>): string {
+export function formatError({ message, trace }: Extract<Outcome, { type: "error" }>): string {
   return [message, ...trace.map((line) => `  ${line}`)].join("\n");
 }

@@ -19,7 +19,7 @@ export function toElicitation({ text, answerType, default: preset }: Question): 
   };
 }
 
-export function inputRequestsOf(
+export function toInputRequests(
   question: Question,
 ): Record<string, { method: "elicitation/create"; params: JsonObject }> {
   return { [questionKey(question)]: { method: "elicitation/create", params: toElicitation(question) } };

@@ -7,23 +7,17 @@ import type { Dispatcher } from "undici";
 import type { RegistryConfig } from "../config.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isObject } from "../lib/json.ts";
-import { textOf } from "../lib/long-text.ts";
+import { decodeUtf8 } from "../lib/long-text.ts";
 import type { Problem } from "../lib/problem.ts";
 import { fixed } from "../limits/fixed.ts";
 import { limitVariable } from "../limits/limits.ts";
-import { sandboxUse } from "../processes/folder-use.ts";
-import {
-  BESIDES_HEAP_MB,
-  NODE_INSIDE,
-  OwnProgram,
-  type Confinement,
-  type OwnCommand,
-} from "../processes/own-program.ts";
-import { ProcessGroup, saysOutOfMemory, signalOf, type Exit } from "../processes/process-group.ts";
-import { treeOf } from "../processes/process-tree.ts";
+import { sandboxUsage } from "../processes/folder-use.ts";
+import { NON_HEAP_MB, NODE_INSIDE, OwnProgram, type Confinement, type OwnCommand } from "../processes/own-program.ts";
+import { ProcessGroup, isOutOfMemory, exitSignal, type Exit } from "../processes/process-group.ts";
+import { processTree } from "../processes/process-tree.ts";
 import { readOnly } from "../processes/sandbox.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
-import { giveFolder, type MakeFolder } from "../processes/work-folders.ts";
+import { grantFolder, type MakeFolder } from "../processes/work-folders.ts";
 import { refused, type HaveTarball, type SetLimits } from "./fetch-set.ts";
 import type { FoundNpm } from "./find-npm.ts";
 import type { NpmJob, NpmResult } from "./npm-child.ts";
@@ -112,7 +106,7 @@ export class ConfinedNpm {
       try {
         const command = await this.#command(npm, folder);
         const isConfined = command.way !== undefined;
-        if (command.way?.user) giveFolder(folder, command.way.user);
+        if (command.way?.user) grantFolder(folder, command.way.user);
         await relay.listen(join(folder, SOCKET), command.way?.user);
         if (!isConfined) mkdirSync(join(folder, "work"));
         const job: NpmJob = {
@@ -148,7 +142,7 @@ export class ConfinedNpm {
     const { packageFetchMemoryMb: heapMb, packageFetchFolderMb: folderMb } = bounds;
     const found = await program.command(
       {
-        memoryMb: heapMb + BESIDES_HEAP_MB,
+        memoryMb: heapMb + NON_HEAP_MB,
         options: ["--v8-pool-size=1", `--max-old-space-size=${heapMb}`],
         env: {},
         sees: [
@@ -210,7 +204,7 @@ export class ConfinedNpm {
       };
       const timer = setTimeout(() => end({ kind: "time" }), fetchBounds.packageFetchMs);
       const looking = setInterval(() => {
-        if (way && group.pid !== undefined && (sandboxUse(treeOf(group.pid), WORK)?.files ?? 0) > FILES_MAX)
+        if (way && group.pid !== undefined && (sandboxUsage(processTree(group.pid), WORK)?.files ?? 0) > FILES_MAX)
           end({ kind: "refused", error: refused(`npm wrote more than ${FILES_MAX} files`) });
       }, LOOK_MS);
       const stop = (): void => end({ kind: "closed" });
@@ -225,7 +219,7 @@ export class ConfinedNpm {
         for (const { kind, body } of reader.push(chunk)) {
           if (kind === "ready") isReady = true;
           else if (kind === "result") {
-            const result = parsePackages(textOf(body));
+            const result = parsePackages(decodeUtf8(body));
             if (!isObject(result)) throw new Error("its result is not one, or has too many values");
             verdict ??= { kind: "result", result: result as NpmResult };
           } else {
@@ -319,8 +313,8 @@ const LOOK_MS = 250;
 const STDERR_UNITS_MAX = 4_000;
 
 function howOf(exit: Exit, stderr: string): string {
-  if (saysOutOfMemory(stderr)) return "it ran out of memory";
-  return signalOf(exit) ?? `exit code ${exit.code}`;
+  if (isOutOfMemory(stderr)) return "it ran out of memory";
+  return exitSignal(exit) ?? `exit code ${exit.code}`;
 }
 
 function said({ startError }: Exit, stderr: string): string {

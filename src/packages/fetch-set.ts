@@ -1,4 +1,4 @@
-import { hashedInTurns, rawBlockInTurns, type Block } from "../lib/cid.ts";
+import { hashYielding, rawBlockYielding, type Block } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import { limitVariable, type Limits } from "../limits/limits.ts";
 import { isGone, isOfNobody, NpmFailed } from "./npm-runs.ts";
@@ -97,7 +97,7 @@ class FoundTarballs {
       const limit = limitVariable("packageSetBytes");
       throw refused(`the tarballs have more than ${packageSetBytes} bytes together (${limit})`);
     }
-    const block = await rawBlockInTurns(tarball);
+    const block = await rawBlockYielding(tarball);
     if (locked.tarball !== undefined && locked.tarball !== block.cid)
       throw refused(`the set has a wrong CID for ${named(locked)}: resolve it again`, locked);
     this.blocks.set(integrity, block);
@@ -105,7 +105,7 @@ class FoundTarballs {
 }
 
 async function sha512Of(bytes: Uint8Array): Promise<string> {
-  return `sha512-${(await hashedInTurns(bytes, "sha512")).toString("base64")}`;
+  return `sha512-${(await hashYielding(bytes, "sha512")).toString("base64")}`;
 }
 
 function named({ name, version }: Pick<LockedPackage, "name" | "version">): string {

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { text as textOf } from "node:stream/consumers";
-import { soundObject } from "../lib/json.ts";
+import { tryParseObject } from "../lib/json.ts";
 import { prettyJson } from "../lib/pretty-json.ts";
 import type { Problem } from "../lib/problem.ts";
 import { readLock } from "./lock.ts";
@@ -309,7 +309,7 @@ export async function npmConfigOf(
     stdio: ["ignore", "pipe", "ignore"],
   });
   const [text] = await Promise.all([textOf(child.stdout), once(child, "close")]).catch(() => [""]);
-  const config = soundObject(text) ?? {};
+  const config = tryParseObject(text) ?? {};
   const { cache } = config;
   const registries = Object.entries(config)
     .filter(([name]) => name === "registry" || /^@[^:]+:registry$/.test(name))

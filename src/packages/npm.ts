@@ -2,7 +2,7 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { BerthError } from "../lib/errors.ts";
-import { turnTaker } from "../lib/event-loop.ts";
+import { createYielder } from "../lib/event-loop.ts";
 import { FairSemaphore } from "../lib/fair-semaphore.ts";
 import type { Problem } from "../lib/problem.ts";
 import type { Limits } from "../limits/limits.ts";
@@ -125,7 +125,7 @@ export function openNpm(config: NpmConfig): Npm {
 const RETRY_AFTER_S = 10;
 
 async function checkWish({ dependencies, update }: Pick<Wish, "dependencies" | "update">): Promise<void> {
-  const takeTurns = turnTaker();
+  const takeTurns = createYielder();
   for (const [name, range] of Object.entries(dependencies)) {
     await takeTurns();
     const problem = needProblem(name, range);

@@ -16,7 +16,7 @@ const MEGABYTE = 1024 * 1024;
  * innermost last. Undefined while the sandbox is being set up, and without a sandbox, when the folder belongs to the
  * host.
  */
-export function sandboxUse(pids: readonly number[], folder = "/tmp"): FolderUsage | undefined {
+export function sandboxUsage(pids: readonly number[], folder = "/tmp"): FolderUsage | undefined {
   for (const pid of pids.toReversed()) {
     try {
       const inside = `/proc/${pid}/root${folder}`;

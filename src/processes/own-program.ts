@@ -68,7 +68,7 @@ export class OwnProgram {
   }
 
   /** Reports that the program works in the sandbox: from now on, no failure is attributed to the sandbox. */
-  async works(variant: Way): Promise<void> {
+  async works(variant: SandboxVariant): Promise<void> {
     const machine = await this.#machine;
     if (!machine || "reason" in machine) return;
     machine.ways = [variant];
@@ -76,7 +76,10 @@ export class OwnProgram {
   }
 
   /** Reports that the program never started to work. Returns true if that rules out this variant. */
-  async refused(variant: Way, { exitCode, said: stderr }: { exitCode: number | null; said: string }): Promise<boolean> {
+  async refused(
+    variant: SandboxVariant,
+    { exitCode, said: stderr }: { exitCode: number | null; said: string },
+  ): Promise<boolean> {
     const machine = await this.#machine;
     if (!machine || "reason" in machine || machine.works || !isConclusive({ code: exitCode, stderr: stderr }))
       return false;
@@ -113,7 +116,7 @@ export interface OwnProgramOptions {
 export interface OwnCommand {
   readonly command: Command;
   /** Undefined outside the sandbox. */
-  readonly way?: Way;
+  readonly way?: SandboxVariant;
   /** Why it runs outside the sandbox. */
   readonly reason?: string;
 }
@@ -122,19 +125,19 @@ export interface OwnCommand {
 export type Confinement = "auto" | "sandboxed" | "trusted";
 
 /** Follows the isolation of guests: Berth's own programs get no access to the host that their sandbox can deny. */
-export function confinementBy(guests: Confinement): Confinement {
+export function confinementFor(guests: Confinement): Confinement {
   return guests === "sandboxed" ? "sandboxed" : "auto";
 }
 
 /** The user outside the sandbox, if not the service's own. */
-export interface Way {
+export interface SandboxVariant {
   readonly user?: User;
 }
 
 /** The path of the Node binary inside the sandbox. */
 export const NODE_INSIDE = "/sbx/node";
 /** The memory that each process may have in addition to its heap. */
-export const BESIDES_HEAP_MB = nonHeapMb(Number(process.versions.node.split(".")[0]));
+export const NON_HEAP_MB = nonHeapMb(Number(process.versions.node.split(".")[0]));
 const MEGABYTE = 1024 * 1024;
 const OPEN_FILES = 256;
 const codeFolder = fileURLToPath(new URL("../", import.meta.url));
@@ -143,7 +146,7 @@ interface Machine {
   readonly tools: SandboxTools;
   readonly sees: readonly string[];
   /** The variants that may work; the first is tried next. */
-  ways: readonly Way[];
+  ways: readonly SandboxVariant[];
   works: boolean;
   problem: string;
 }

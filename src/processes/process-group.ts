@@ -109,16 +109,16 @@ export interface ProcessGroupListener {
 }
 
 /** The signal that ended one of Berth's own programs; the sandbox reports it by exit code, like a shell. */
-export function signalOf({ code, signal }: Pick<Exit, "code" | "signal">): string | undefined {
+export function exitSignal({ code, signal }: Pick<Exit, "code" | "signal">): string | undefined {
   if (signal || code === null || code <= 128) return signal ?? undefined;
   return Object.entries(constants.signals).find(([, number]) => number === code - 128)?.[0];
 }
 
 /** Signals that a program does not end itself with. */
-export const FROM_OUTSIDE: ReadonlySet<string> = new Set(["SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT"]);
+export const EXTERNAL_SIGNALS: ReadonlySet<string> = new Set(["SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT"]);
 
 /** Decides by the tail of stderr. */
-export function saysOutOfMemory(stderr: string): boolean {
+export function isOutOfMemory(stderr: string): boolean {
   return /out of memory|cannot allocate memory|Allocation failed|bad_alloc|invalid (?:array|table) size/i.test(stderr);
 }
 

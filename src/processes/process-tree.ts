@@ -6,7 +6,7 @@ const PROCESSES_MAX = 64;
 const TICK_MS = 10;
 
 /** The process and its descendants, parents before children; only those started by main threads. */
-export function treeOf(pid: number): number[] {
+export function processTree(pid: number): number[] {
   return walkTree(pid, (each) => [String(each)], PROCESSES_MAX);
 }
 
@@ -28,7 +28,7 @@ function walkTree(pid: number, listThreads: (pid: number) => readonly string[], 
 }
 
 /** Milliseconds of CPU time used by these processes and their ended children. */
-export function processorMsOf(pids: readonly number[]): number {
+export function cpuMs(pids: readonly number[]): number {
   return measureCpu(pids).processorMs;
 }
 
@@ -66,7 +66,7 @@ export function cpuUsages(pids: readonly number[]): Map<number, ProcessUsage> {
 }
 
 /** Resident memory and page tables, in megabytes; memory shared between several of them counts for each. */
-export function residentMbOf(pids: readonly number[]): number {
+export function residentMb(pids: readonly number[]): number {
   let kilobytes = 0;
   for (const pid of pids) kilobytes += sumKb(readIfReadable(`/proc/${pid}/status`), /^Vm(?:RSS|PTE):\s*(\d+) kB$/gm);
   return kilobytes / 1_024;

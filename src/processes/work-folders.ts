@@ -30,7 +30,7 @@ const REMOVED_MAX = 100;
 export const makeTemporary: MakeFolder = (prefix) => mkdtempSync(join(tmpdir(), `berth-${prefix}`));
 
 /** Lets another user use a folder that was created here. Throws if that user cannot enter a folder above it. */
-export function giveFolder(folder: string, { uid, gid }: User): void {
+export function grantFolder(folder: string, { uid, gid }: User): void {
   chownSync(folder, uid, gid);
   const parent = dirname(folder);
   const { mode, uid: owner } = statSync(parent);

@@ -4,7 +4,7 @@ import {
   type AuditHead,
   type AuditLink,
   type ChainHead,
-  type Keep,
+  type AuditRetentionLimits,
   type LinkQuery,
   type Retention,
 } from "../audit/audit-entry.ts";
@@ -145,13 +145,13 @@ export function* addAnchor(dialect: Dialect, now: boolean): Steps<void> {
 }
 
 /** A check without locks, as there is usually nothing to remove. */
-export function* isRetentionDue(dialect: Dialect, keep: Keep): Steps<boolean> {
+export function* isRetentionDue(dialect: Dialect, keep: AuditRetentionLimits): Steps<boolean> {
   if ((yield* dueLink(keep)) ?? (yield* dueBodies(keep))) return true;
   return !(yield* areLimitsStated(dialect, keep));
 }
 
 /** A transaction with one step of retention. Returns true if there may be more to do. */
-export function* retain(dialect: Dialect, keep: Keep): Steps<boolean> {
+export function* retain(dialect: Dialect, keep: AuditRetentionLimits): Steps<boolean> {
   if (dialect.lockRetention !== undefined) yield* rows(dialect.lockRetention);
   const link = yield* dueLink(keep);
   if (link) return yield* removeLinks(dialect, link, keep);
@@ -176,7 +176,7 @@ function* removedBefore(days: number): Steps<number> {
 type DueLink = Pick<RemovableLink, "chain" | "tenant" | "at"> & { readonly before: number };
 
 /** The oldest link if it is due for removal. */
-function* dueLink({ auditDays }: Keep): Steps<DueLink | undefined> {
+function* dueLink({ auditDays }: AuditRetentionLimits): Steps<DueLink | undefined> {
   const before = yield* removedBefore(auditDays);
   const [oldest] = yield* rows<Omit<DueLink, "before">>(
     `SELECT ${POSITION}, tenant, at FROM audit ORDER BY at, arrival LIMIT 1`,
@@ -184,7 +184,7 @@ function* dueLink({ auditDays }: Keep): Steps<DueLink | undefined> {
   return oldest && oldest.at < before ? { ...oldest, before } : undefined;
 }
 
-function* removeLinks(dialect: Dialect, { chain, tenant, before }: DueLink, keep: Keep): Steps<true> {
+function* removeLinks(dialect: Dialect, { chain, tenant, before }: DueLink, keep: AuditRetentionLimits): Steps<true> {
   const oldest = yield* rows<RemovableLink>(
     `SELECT ${linkColumns(dialect)}, CASE WHEN ${IS_REMOVABLE} THEN bytes ELSE 0 END AS "retainedBytes",
        CASE WHEN kind = 'retention' THEN ${dialect.typed("body", "TEXT")} END AS "retentionBody"
@@ -220,7 +220,7 @@ function* subtractBytes(tenant: string, calls: number, others: number): Steps<vo
 }
 
 /** The first tenant with bodies that are due for removal. */
-function* dueBodies(keep: Keep): Steps<DueBodies | undefined> {
+function* dueBodies(keep: AuditRetentionLimits): Steps<DueBodies | undefined> {
   const before = yield* removedBefore(keep.auditCallDays);
   const [due] = yield* rows<Pick<DueBodies, "tenant"> & { readonly isCall: boolean | number; readonly bytes: number }>(
     `SELECT tenant, is_call AS "isCall", bytes
@@ -239,7 +239,7 @@ function* dueBodies(keep: Keep): Steps<DueBodies | undefined> {
   return { tenant, isCall, excess: excessBytes(bytes, maxBodyBytes(isCall, keep)), before };
 }
 
-function* removeBodies(dialect: Dialect, due: DueBodies, keep: Keep): Steps<true> {
+function* removeBodies(dialect: Dialect, due: DueBodies, keep: AuditRetentionLimits): Steps<true> {
   const { tenant, isCall } = due;
   const oldest = yield* rows<Parameters<typeof bodiesToRemove>[0][number]>(
     `SELECT place AS number, arrival, at, bytes, records FROM audit
@@ -254,7 +254,7 @@ function* removeBodies(dialect: Dialect, due: DueBodies, keep: Keep): Steps<true
   return true;
 }
 
-function* areLimitsStated(dialect: Dialect, keep: Keep): Steps<boolean> {
+function* areLimitsStated(dialect: Dialect, keep: AuditRetentionLimits): Steps<boolean> {
   const latest = (yield* retentions(dialect, RETENTION_RECORDS)).find(({ limits }) => limits);
   const [clock] = yield* rows<{ now: number }>("SELECT berth_now() AS now");
   return isRecorded(latest, keep, clock!.now);

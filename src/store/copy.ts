@@ -1,5 +1,5 @@
-import type { Keep, ReadableLinks } from "../audit/audit-entry.ts";
-import { faultText, verifyLog } from "../audit/verify.ts";
+import type { AuditRetentionLimits, ReadableLinks } from "../audit/audit-entry.ts";
+import { formatFault, verifyLog } from "../audit/verify.ts";
 import { matches, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import { copiedTables, type CopySource, type StoreCreator } from "./copied.ts";
@@ -16,7 +16,7 @@ export interface CopiedStore {
 
 export interface CopySettings {
   /** The limits of the audit log, for its verification. */
-  readonly keep: Keep;
+  readonly keep: AuditRetentionLimits;
   readonly onTable?: (name: string) => void;
 }
 
@@ -80,7 +80,7 @@ function checkContents(rows: readonly ContentRow[]): void {
   throw new BerthError("backup_failed", detail);
 }
 
-async function findLogFault(log: ReadableLinks, keep: Keep): Promise<string | undefined> {
+async function findLogFault(log: ReadableLinks, keep: AuditRetentionLimits): Promise<string | undefined> {
   const { fault } = await verifyLog(log, undefined, keep);
-  return fault && faultText(fault);
+  return fault && formatFault(fault);
 }

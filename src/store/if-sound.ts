@@ -1,7 +1,7 @@
 import { BerthError } from "../lib/errors.ts";
 
 /** Resolves with undefined if the bytes are missing or damaged on disk, for callers that can continue without them. */
-export async function ifSound<T>(reading: Promise<T>): Promise<T | undefined> {
+export async function unlessDamaged<T>(reading: Promise<T>): Promise<T | undefined> {
   try {
     return await reading;
   } catch (error) {

@@ -1,4 +1,4 @@
-import { cidsIn, type Cid } from "../lib/cid.ts";
+import { findCids, type Cid } from "../lib/cid.ts";
 import { toBatches } from "./collection-sums.ts";
 import type { Dialect } from "./dialect.ts";
 import { toIds } from "./left-claims.ts";
@@ -29,7 +29,7 @@ export class ContentReach {
   }
 
   markIn(texts: readonly Uint8Array[]): Steps<void> {
-    return this.mark(texts.flatMap((text) => [...cidsIn(text)]));
+    return this.mark(texts.flatMap((text) => [...findCids(text)]));
   }
 
   /** Texts that match no content of the tenant are not stored. */
@@ -63,7 +63,7 @@ export class ContentReach {
       [blocks.map(({ cid }) => cid)],
     );
     for (const { cid, bytes } of contents) {
-      const cids = cidsIn(bytes);
+      const cids = findCids(bytes);
       if (cids.size === 0) this.#leaves.push(cid);
       for (const each of cids) referenced.add(each);
     }
@@ -94,7 +94,7 @@ export function* reclaim(
   if (left.length === 0) return 0;
   const visited = new Set<Cid>();
   for (const { cid } of set) if (cid !== null) visited.add(cid);
-  for (const { cid, bytes } of put) for (const each of [cid, ...cidsIn(bytes)]) visited.add(each);
+  for (const { cid, bytes } of put) for (const each of [cid, ...findCids(bytes)]) visited.add(each);
   let added = 0;
   for (let pending = [...visited]; pending.length > 0;) {
     const contentClause = "FROM content WHERE content.id = content_id";
@@ -115,7 +115,7 @@ export function* reclaim(
     // What these contents refer to is recovered with them.
     pending = [];
     for (const { bytes } of recovered) {
-      for (const cid of bytes ? cidsIn(bytes) : []) if (visited.size < visited.add(cid).size) pending.push(cid);
+      for (const cid of bytes ? findCids(bytes) : []) if (visited.size < visited.add(cid).size) pending.push(cid);
     }
   }
   return added;

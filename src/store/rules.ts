@@ -1,8 +1,8 @@
-import { matches, matchesInTurns, type Cid } from "../lib/cid.ts";
+import { matches, matchesYielding, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
-import { turnTaker } from "../lib/event-loop.ts";
-import { soundObject } from "../lib/json.ts";
-import type { ChangedName, StorageFullCode, StoredUse, Tenant, TokenRecord } from "./store.ts";
+import { createYielder } from "../lib/event-loop.ts";
+import { tryParseObject } from "../lib/json.ts";
+import type { ChangedName, StorageFullCode, StorageUsage, Tenant, TokenRecord } from "./store.ts";
 
 /** Rules that apply to every store, regardless of the database. */
 
@@ -13,7 +13,7 @@ export function verifyBytes(cid: Cid, bytes: Uint8Array): Uint8Array {
 
 /** The same for bytes that may be long: yields to the event loop in between. Throws or rejects. */
 export function verifyLongBytes(cid: Cid, bytes: Uint8Array): Uint8Array | Promise<Uint8Array> {
-  const matching = matchesInTurns(cid, bytes);
+  const matching = matchesYielding(cid, bytes);
   return matching instanceof Promise
     ? matching.then((isMatch) => requireMatch(cid, bytes, isMatch))
     : requireMatch(cid, bytes, matching);
@@ -22,10 +22,10 @@ export function verifyLongBytes(cid: Cid, bytes: Uint8Array): Uint8Array | Promi
 /** Returns the contents that match their CIDs. */
 export async function matchingContents(blocks: ReadonlyMap<Cid, Uint8Array>): Promise<Map<Cid, Uint8Array>> {
   const valid = new Map<Cid, Uint8Array>();
-  const yieldIfDue = turnTaker();
+  const yieldIfDue = createYielder();
   for (const [cid, bytes] of blocks) {
     await yieldIfDue();
-    if (await matchesInTurns(cid, bytes)) valid.set(cid, bytes);
+    if (await matchesYielding(cid, bytes)) valid.set(cid, bytes);
   }
   return valid;
 }
@@ -65,7 +65,7 @@ export const CHANGE_BYTES = 200;
 /** The error for a change after which a tenant would store `bytes`; `use` is what it stores now. */
 export function storageFull(
   code: StorageFullCode,
-  { use, ...sizes }: { readonly bytes: number; readonly storedBytesMax: number; readonly use?: StoredUse },
+  { use, ...sizes }: { readonly bytes: number; readonly storedBytesMax: number; readonly use?: StorageUsage },
 ): BerthError {
   const kinds = Object.entries(use ?? {}).filter(([, bytes]) => bytes > 0);
   const parts = kinds.length > 0 ? ` (${kinds.map((each) => each.join(" ")).join(", ")})` : "";
@@ -85,8 +85,8 @@ export type TenantRow = Omit<Tenant, "limits" | "oauth" | "damaged"> & {
 };
 
 export function readTenant(row: TenantRow): Tenant {
-  const limits = soundObject(row.limits);
-  const oauth = row.oauth === null ? null : soundObject(row.oauth);
+  const limits = tryParseObject(row.limits);
+  const oauth = row.oauth === null ? null : tryParseObject(row.oauth);
   return {
     ...row,
     limits: limits ?? {},
@@ -111,7 +111,7 @@ export function hostTaken(host: string, owner: string): BerthError {
 export type TokenRow = Omit<TokenRecord, "grant"> & { readonly grant: string };
 
 export function readToken({ grant, ...row }: TokenRow): TokenRecord {
-  const grantObject = soundObject(grant);
+  const grantObject = tryParseObject(grant);
   if (grantObject && Array.isArray(grantObject["can"])) return { ...row, grant: grantObject };
   // A damaged token grants nothing and can be revoked.
   return { ...row, name: `${row.name} (damaged: revoke it and create another)`, grant: { can: [] } };

@@ -1,4 +1,4 @@
-import { nextTurn } from "../lib/event-loop.ts";
+import { yieldToCalls } from "../lib/event-loop.ts";
 import type { Dialect, WrittenValue } from "./dialect.ts";
 import { rows, type Steps } from "./steps.ts";
 import { valueKinds, type StorageFullCode, type ServerValue } from "./store.ts";
@@ -68,6 +68,6 @@ export async function inBatches(atOnce: number, remove: () => Promise<number>): 
     const removed = await remove();
     total += removed;
     if (removed < atOnce) return total;
-    await nextTurn();
+    await yieldToCalls();
   }
 }

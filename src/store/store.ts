@@ -43,7 +43,7 @@ export interface Store extends Records {
    * All names of some kinds, sorted, and some individual names, at one moment; with the number of the latest change, of
    * any tenant, that they include.
    */
-  meanings(tenant: string, asked: AskedNames): Promise<NameSnapshot>;
+  meanings(tenant: string, asked: NameQuery): Promise<NameSnapshot>;
 
   /**
    * The number of the latest change of names, of all tenants, and the names of these kinds that the tenant changed
@@ -100,7 +100,7 @@ export interface Store extends Records {
   size(): Promise<number>;
 
   /** The bytes that a tenant stores, by kind. */
-  use(tenant: string): Promise<StoredUse>;
+  use(tenant: string): Promise<StorageUsage>;
 
   /**
    * Removes what nothing refers to, in short steps. Never removes the current meaning of a name, a meaning within the
@@ -199,7 +199,7 @@ export interface ValueItem extends ValueFacts {
 }
 
 export interface ValuePut extends ValueRemoval, Pick<ValueEntry, "value" | "isJson" | "expiresAt"> {
-  readonly room: ValueRoom;
+  readonly room: ValueQuota;
 }
 
 export interface ValueRemoval {
@@ -210,7 +210,7 @@ export interface ValueRemoval {
 }
 
 /** The limits of a kind for a server and a tenant. Bytes are those of keys and values. */
-export interface ValueRoom {
+export interface ValueQuota {
   readonly keysPerServer: number;
   readonly bytesPerServer: number;
   readonly bytesPerTenant: number;
@@ -373,7 +373,7 @@ export interface ChangedName {
   readonly name: string;
 }
 
-export interface AskedNames {
+export interface NameQuery {
   readonly kinds: readonly NameKind[];
   /** Individual names of other kinds. */
   readonly names: readonly Pick<NameRecord, "kind" | "name">[];
@@ -435,7 +435,7 @@ export const storedKinds = [
   "history",
 ] as const;
 
-export type StoredUse = Readonly<Record<StoredKind, number>>;
+export type StorageUsage = Readonly<Record<StoredKind, number>>;
 
 export interface CollectionOptions {
   readonly tenants: readonly TenantCollection[];

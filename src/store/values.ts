@@ -14,7 +14,7 @@ import type {
   ValuePart,
   ValuePut,
   ValueRemoval,
-  ValueRoom,
+  ValueQuota,
   ValueSize,
   ValueStore,
 } from "./store.ts";
@@ -238,7 +238,7 @@ function* checkQuotas(
   data: ServerData,
   { tenant, kind, server }: Owner,
   growth: Growth,
-  { code, settings, keysPerServer, bytesPerServer, bytesPerTenant, storedBytesMax }: ValueRoom,
+  { code, settings, keysPerServer, bytesPerServer, bytesPerTenant, storedBytesMax }: ValueQuota,
   { itemsOfServer, bytesOfServer }: KeyState,
 ): Steps<void> {
   const check = (subject: string, sum: number, max: number, unit: string, setting = ""): void => {

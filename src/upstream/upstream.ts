@@ -2,12 +2,12 @@ import type { PromptContract, SkillContract, ToolContract } from "../contract/co
 import { relayedExtensions } from "../contract/extensions.ts";
 import type { CancelSignal } from "../lib/cancellation.ts";
 import { clock, type Timer } from "../lib/clock.ts";
-import { causesOf, lacksDescriptor, noDescriptors, withoutPaths } from "../lib/error-mapping.ts";
+import { errorChain, isDescriptorShortage, noDescriptors, withoutPaths } from "../lib/error-mapping.ts";
 import { BerthError } from "../lib/errors.ts";
-import { isObject, JsonText, valuesIn, type Json, type JsonObject } from "../lib/json.ts";
+import { isObject, JsonText, countValues, type Json, type JsonObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
 import type { TraceContext } from "../lib/trace.ts";
-import { endsWithin, within } from "../lib/within.ts";
+import { settlesWithin, within } from "../lib/within.ts";
 import { fixed } from "../limits/fixed.ts";
 import type { Limits } from "../limits/limits.ts";
 import { AttributedCalls, CallsInProgress } from "./calls/attribution.ts";
@@ -332,7 +332,7 @@ export class Upstream {
       const ignore = (): void => {};
       const only = { onContract: () => Promise.resolve(), onResourceUpdated: ignore, onError: ignore };
       const legacy = (this.#legacy ??= new Upstream({ ...this.launch, era: "legacy" }, { ...this.#options, ...only }));
-      if (await endsWithin(bounds.upstreamLegacyMs, legacy.start()).catch(() => false)) return legacy;
+      if (await settlesWithin(bounds.upstreamLegacyMs, legacy.start()).catch(() => false)) return legacy;
       // Without a free slot, it was not tried.
       this.#hasOneEra = legacy.health.state !== "idle";
       return undefined;
@@ -400,7 +400,7 @@ export class Upstream {
   /** A lack of descriptors on this machine is not the fault of the server or its entry. */
   #toCallerError(error: unknown): unknown {
     const hidden = hideInError(error, this.#options.hide);
-    return lacksDescriptor(hidden) ? noDescriptors(hidden) : hidden;
+    return isDescriptorShortage(hidden) ? noDescriptors(hidden) : hidden;
   }
 
   #redactServer(server: ServerInfo): ServerInfo {
@@ -465,7 +465,7 @@ export class Upstream {
         return;
       case "notifications/message": {
         // A line does not name its call, so it is dropped if several are in progress.
-        if (valuesIn(params, LOG_VALUES_MAX) > LOG_VALUES_MAX) return;
+        if (countValues(params, LOG_VALUES_MAX) > LOG_VALUES_MAX) return;
         this.#calls.only?.onLog?.((this.#options.hide?.(params) ?? params) as JsonObject);
       }
     }
@@ -565,7 +565,7 @@ const LOG_VALUES_MAX = 10_000;
 function hideInError(error: unknown, hide: ((value: Json) => Json) | undefined): unknown {
   if (!hide) return error;
   const hidden = (text: string): string => hide(text) as string;
-  for (const each of causesOf(error)) {
+  for (const each of errorChain(error)) {
     each.message = hidden(each.message);
     if (each.stack !== undefined) each.stack = hidden(each.stack);
     if ("stderr" in each && typeof each.stderr === "string") Object.assign(each, { stderr: hidden(each.stderr) });

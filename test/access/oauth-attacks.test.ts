@@ -4,7 +4,7 @@ import { before, describe, it } from "node:test";
 import { Client, StreamableHTTPClientTransport, UnauthorizedError } from "@modelcontextprotocol/client";
 import { decodeJwt, exportSPKI, generateKeyPair, SignJWT, UnsecuredJWT } from "jose";
 import { scopesFor } from "../../src/access/oauth/scopes.ts";
-import { oauthOfConfig, type OauthSettings } from "../../src/access/oauth/settings.ts";
+import { readConfiguredOauth, type OauthSettings } from "../../src/access/oauth/settings.ts";
 import { readConfig } from "../../src/config.ts";
 import { startAuthorizationServer } from "../support/authorization-server.ts";
 import { post, request, withStatus, type Reply } from "../support/berth.ts";
@@ -263,8 +263,8 @@ describe("scopes that are asked for", () => {
   it("are for services that clients reach over https, or on their own machine", () => {
     const config = (url: string) =>
       readConfig({ BERTH_OAUTH_ISSUER: "https://login.example", BERTH_PUBLIC_URL: url, BERTH_ACCESS: "required" });
-    assert.throws(() => oauthOfConfig(config("http://mcp.example.com")), /must not be sent over plain HTTP/);
-    assert.ok(oauthOfConfig(config("https://mcp.example.com")));
-    assert.ok(oauthOfConfig(config("http://localhost:8080")));
+    assert.throws(() => readConfiguredOauth(config("http://mcp.example.com")), /must not be sent over plain HTTP/);
+    assert.ok(readConfiguredOauth(config("https://mcp.example.com")));
+    assert.ok(readConfiguredOauth(config("http://localhost:8080")));
   });
 });

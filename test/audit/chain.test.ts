@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, it } from "node:test";
 import Database from "#better-sqlite3";
 import { auditEntry, SERVICE, type AuditHead } from "../../src/audit/audit-entry.ts";
 import { CallBlock } from "../../src/audit/call-block.ts";
-import { headText, linkAfter, readHead } from "../../src/audit/chain.ts";
+import { formatHead, linkAfter, parseHead } from "../../src/audit/chain.ts";
 import { verifyLog, type VerifiedLog } from "../../src/audit/verify.ts";
 import { rawBlock } from "../../src/lib/cid.ts";
 import type { JsonObject } from "../../src/lib/json.ts";
@@ -65,8 +65,8 @@ onStore("the chains of the audit log", (make, kind) => {
       places.push(`${name} ${number}`);
     }
     assert.deepEqual(places.slice(4), ["default 5", "acme 1", "anchors 1", " 1", "acme 2", "anchors 2"]);
-    assert.equal(headText(head), `2:${ends.get("anchors")}`);
-    assert.deepEqual(readHead(`${headText(head)}\n`)?.number, 2);
+    assert.equal(formatHead(head), `2:${ends.get("anchors")}`);
+    assert.deepEqual(parseHead(`${formatHead(head)}\n`)?.number, 2);
     const { body } = (await gathered(store.audit.all())).at(-1)!;
     assert.deepEqual(
       JSON.parse(body!).heads,
@@ -329,7 +329,7 @@ onStore("the chains of the audit log", (make, kind) => {
       const { code, stdout, stderr } = await verify();
       assert.equal(code, 0);
       assert.match(stderr, /^The log is whole: 11 records in 11 links, 3 chains\. Keep its head/);
-      const head = readHead(stdout)!;
+      const head = parseHead(stdout)!;
       assert.equal(head.number, 2, "of an anchor that it added");
       await place.tamper("DELETE FROM audit WHERE tenant = 'acme' AND place = 5");
       const cut = await verify();
@@ -466,12 +466,12 @@ onStore("the chains of the audit log", (make, kind) => {
       const { kept } = await restoreStore({ dataDir: place.where, file });
       store = await place.open();
       const [{ at: _at, ...restored } = {}] = await recordsOf(store.audit, { kind: "service" });
-      const facts = { action: "restored", by: "command", replaced: headText(replaced) };
+      const facts = { action: "restored", by: "command", replaced: formatHead(replaced) };
       assert.deepEqual(restored, { tenant: null, kind: "service", ...facts });
       assert.equal(await faultOf(), undefined);
       assert.match((await faultOf(replaced))!.message, /^the log ends at 0/);
       const before = new Database(kept, { readonly: true });
-      assert.equal(headText(auditHead(before)!), headText(replaced), "the log that it replaces is kept");
+      assert.equal(formatHead(auditHead(before)!), formatHead(replaced), "the log that it replaces is kept");
       before.close();
     });
   }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { auditEntry, type AuditHead, type AuditLink } from "../../src/audit/audit-entry.ts";
-import { headText, toHex, linkHash } from "../../src/audit/chain.ts";
+import { formatHead, toHex, linkHash } from "../../src/audit/chain.ts";
 import type { AuditRecord } from "../../src/audit/record.ts";
 import { verifyLog, type VerifiedLog } from "../../src/audit/verify.ts";
 import type { JsonObject } from "../../src/lib/json.ts";
@@ -57,7 +57,7 @@ onStore("the retention of the audit log", (make) => {
     const acme = { ...same, chain: "acme", links: 5, through: 5, hash: facts(links).hash };
     assert.deepEqual(facts(links), acme);
     assert.notEqual(links!["hash"], toHex(end!.hash));
-    const hash = headText(old[1]!).slice(2);
+    const hash = formatHead(old[1]!).slice(2);
     assert.deepEqual(facts(anchors), { ...same, chain: undefined, links: 2, through: 2, hash });
     const keep = { ...KEEP, auditDays: 2 };
     assert.equal(await faultOf(old[1], keep), undefined, "the last anchor that was removed is known still");

@@ -6,10 +6,10 @@ import { connect as connectRaw, createServer, type Socket } from "node:net";
 import { dirname, join } from "node:path";
 import { after, afterEach, before, describe, it } from "node:test";
 import { connect as connectTls } from "node:tls";
-import { NodeCalls, NodeLost, NotTaken, type NodeCallsOptions } from "../../src/cluster/node-calls.ts";
+import { NodeCalls, NodeLost, CallNotAccepted, type NodeCallsOptions } from "../../src/cluster/node-calls.ts";
 import type { JsonObject } from "../../src/lib/json.ts";
 import { createLog } from "../../src/lib/log.ts";
-import { piecesOf } from "../../src/lib/transfer.ts";
+import { serialize } from "../../src/lib/transfer.ts";
 import { lower } from "../support/lowered-limits.ts";
 import { testFolders } from "../support/store.ts";
 import { until } from "../support/until.ts";
@@ -98,8 +98,8 @@ describe("calls between nodes", () => {
     });
     await assert.rejects(caller.calls.call("called", "waits", {}, { signal: stop.signal }), { code: "cancelled" });
     await ended;
-    await assert.rejects(caller.calls.call("called", "nothing", {}), NotTaken);
-    await assert.rejects(caller.calls.call("nobody", "add", {}), NotTaken);
+    await assert.rejects(caller.calls.call("called", "nothing", {}), CallNotAccepted);
+    await assert.rejects(caller.calls.call("nobody", "add", {}), CallNotAccepted);
   });
 
   it("are for this user alone: nobody else enters the folder of the socket", async () => {
@@ -115,7 +115,7 @@ describe("calls between nodes", () => {
     assert.equal((called.facts["calls"] as JsonObject)["host"], "127.0.0.1");
     assert.deepEqual(await caller.calls.call("called", "add", { one: 1 }), { one: 1 });
     const stranger = await node("stranger", known, { keys: [randomBytes(32)] });
-    await assert.rejects(stranger.calls.call("called", "add", {}), NotTaken);
+    await assert.rejects(stranger.calls.call("called", "add", {}), CallNotAccepted);
   });
 
   it("are refused without the key, and with another", async () => {
@@ -132,7 +132,7 @@ describe("calls between nodes", () => {
       await assert.rejects(once(socket, "secureConnect"));
     }
     const stranger = await node("stranger", known, { keys: [randomBytes(32)] });
-    await assert.rejects(stranger.calls.call("called", "add", {}), NotTaken);
+    await assert.rejects(stranger.calls.call("called", "add", {}), CallNotAccepted);
     assert.deepEqual(called.taken, []);
   });
 
@@ -141,7 +141,7 @@ describe("calls between nodes", () => {
     const first = await pair({ keys: [KEY, next] }, { keys: [next, KEY] });
     assert.deepEqual(await first.caller.calls.call("called", "add", { one: 1 }), { one: 1 });
     const second = await pair({ keys: [next] }, { keys: [KEY, next, other] });
-    await assert.rejects(second.caller.calls.call("called", "add", {}), NotTaken);
+    await assert.rejects(second.caller.calls.call("called", "add", {}), CallNotAccepted);
   });
 
   it("reach nobody who took the place of a node, and tell him nothing", async () => {
@@ -153,11 +153,11 @@ describe("calls between nodes", () => {
         socket.end("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
       });
     });
-    await assert.rejects(caller.calls.call("called", "add", { secret: "hunter2-very-secret" }), NotTaken);
+    await assert.rejects(caller.calls.call("called", "add", { secret: "hunter2-very-secret" }), CallNotAccepted);
     assert.doesNotMatch(heard, /hunter2/);
     const other = await node("called", new Map(), { keys: [randomBytes(32)] });
     known.set("called", other.facts);
-    await assert.rejects(caller.calls.call("called", "add", {}), NotTaken);
+    await assert.rejects(caller.calls.call("called", "add", {}), CallNotAccepted);
     assert.deepEqual(other.taken, []);
   });
 
@@ -202,7 +202,7 @@ describe("calls between nodes", () => {
   it("nodeCallMs: are refused when they are late, or of a node with another time", async () => {
     for (const aheadMs of [-60_000, 60_000]) {
       const { caller, called } = await pair({}, { now: () => Date.now() + aheadMs });
-      await assert.rejects(caller.calls.call("called", "add", {}), NotTaken);
+      await assert.rejects(caller.calls.call("called", "add", {}), CallNotAccepted);
       assert.deepEqual(called.taken, []);
     }
   });
@@ -280,7 +280,7 @@ describe("calls between nodes", () => {
     await until(() => begun === 2);
     await called.calls.close();
     await assert.rejects(second, NodeLost);
-    await assert.rejects(caller.calls.call("called", "add", {}), NotTaken);
+    await assert.rejects(caller.calls.call("called", "add", {}), CallNotAccepted);
   });
 
   it("a node that takes connections and does nothing more is given up, and has not taken the call", async (t) => {
@@ -291,7 +291,7 @@ describe("calls between nodes", () => {
   });
 });
 
-const isRefused = (error: unknown): boolean => error instanceof NotTaken || error instanceof NodeLost;
+const isRefused = (error: unknown): boolean => error instanceof CallNotAccepted || error instanceof NodeLost;
 
 const KEY = randomBytes(32);
 const PSK = Buffer.from(hkdfSync("sha256", KEY, "", "berth: calls between nodes", 32));
@@ -315,7 +315,7 @@ async function joined(path: string): Promise<Socket> {
 /** The answer to a call that is written as the test says. */
 async function said(path: string, envelope: object): Promise<string> {
   const socket = await joined(path);
-  const body = Buffer.concat(piecesOf(envelope));
+  const body = Buffer.concat(serialize(envelope));
   socket.write(`POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: ${body.length}\r\n\r\n`);
   socket.write(body);
   return allOf(socket);

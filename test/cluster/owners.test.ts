@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, it } from "node:test";
 import { Cluster } from "../../src/cluster/cluster.ts";
-import { NodeCalls, NotTaken } from "../../src/cluster/node-calls.ts";
+import { NodeCalls, CallNotAccepted } from "../../src/cluster/node-calls.ts";
 import { resultOf } from "../../src/host/offers/upstream-results.ts";
 import type { HostedUpstream } from "../../src/host/upstreams/hosted.ts";
 import { Hosting } from "../../src/host/upstreams/hosting.ts";
@@ -173,7 +173,7 @@ describe("the node that runs an upstream for all", () => {
     assert.ok(await ask({}));
     const fences = [{ fence: fence - 1 }, { fence: fence + 1 }];
     for (const change of [...fences, { tenant: "default" }, { server: "other" }, { digest: "x" }])
-      await assert.rejects(ask(change), NotTaken, JSON.stringify(change));
+      await assert.rejects(ask(change), CallNotAccepted, JSON.stringify(change));
     assert.deepEqual(await ask({ ask: "resume" }), {}, "a call that is not suspended is not begun");
     assert.equal(callsMade().length, 3);
   });

@@ -4,7 +4,7 @@ import { Gate, type GateLimits } from "../../src/admission/gate.ts";
 import { Shares } from "../../src/cluster/shares.ts";
 import { clock } from "../../src/lib/clock.ts";
 import type { JsonObject } from "../../src/lib/json.ts";
-import { sharing } from "../../src/lib/shared-limits.ts";
+import { shareLimit } from "../../src/lib/shared-limits.ts";
 import { lower } from "../support/lowered-limits.ts";
 
 /** More than the time between two reports. */
@@ -38,7 +38,7 @@ describe("limits that two nodes share", () => {
   function gates(limits: Partial<GateLimits>): readonly [Gate, Gate] {
     const all = { requests: Infinity, requestsPerSecond: 0, requestBurst: 0, ...limits };
     const [one, other] = nodes.map(
-      ({ shares }) => new Gate("acme", all, SETTINGS, "requests", sharing(shares, "acme", "requests")),
+      ({ shares }) => new Gate("acme", all, SETTINGS, "requests", shareLimit(shares, "acme", "requests")),
     );
     return [one!, other!];
   }
@@ -157,7 +157,7 @@ describe("what a node reports of its limits", () => {
 
   function gate(shares: Shares, owner: string, id = ""): Gate {
     const limits = { requests: 10, requestsPerSecond: 0, requestBurst: 0 };
-    return new Gate(owner, limits, SETTINGS, "requests", sharing(shares, owner, "requests", id));
+    return new Gate(owner, limits, SETTINGS, "requests", shareLimit(shares, owner, "requests", id));
   }
 
   it("is nothing while it is alone, and each gate has the whole limit", () => {
@@ -189,7 +189,7 @@ describe("what a node reports of its limits", () => {
   it("leaves out limits of which it uses little", () => {
     const { shares, told } = oneOfTwo();
     const limits = { requests: 1_000, requestsPerSecond: 1_000, requestBurst: 0 };
-    const large = new Gate("acme", limits, SETTINGS, "requests", sharing(shares, "acme", "requests"));
+    const large = new Gate("acme", limits, SETTINGS, "requests", shareLimit(shares, "acme", "requests"));
     for (let entered = 0; entered < 10; entered++) large.enter(clock.now());
     for (let entered = 0; entered < 10; entered++) large.leave();
     for (let look = 0; look < 3; look++) clock.leap(LOOK_MS);
@@ -211,7 +211,7 @@ describe("what a node reports of its limits", () => {
 
   it("is short, whatever the name of a principal", () => {
     const { shares } = oneOfTwo();
-    const long = (end: string) => sharing(shares, "acme", "requests", "x".repeat(10_000) + end)!.key;
+    const long = (end: string) => shareLimit(shares, "acme", "requests", "x".repeat(10_000) + end)!.key;
     assert.ok(long("a").length < 120);
     assert.notEqual(long("a"), long("b"));
   });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { allowedOrigins, policyOf } from "../../src/contract/app-policy.ts";
+import { allowedOrigins, buildPolicy } from "../../src/contract/app-policy.ts";
 
 const OWN = "http://127.0.0.1:4500";
 const OTHER = "https://example.org";
@@ -10,7 +10,7 @@ const kept = (...connectDomains: unknown[]) => allowedOrigins({ connectDomains }
 describe("the policy of an app", () => {
   it("allows nothing that it does not declare", () => {
     assert.equal(
-      policyOf({}),
+      buildPolicy({}),
       "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; " +
         "img-src data: blob:; font-src data:; media-src data: blob:; connect-src 'none'; frame-src 'none'; " +
         "base-uri 'none'; object-src 'none'; form-action 'none'; frame-ancestors 'self'",
@@ -26,7 +26,7 @@ describe("the policy of an app", () => {
     };
     for (const [list, names] of Object.entries(directives)) {
       const { allowed } = allowedOrigins({ [list]: [OTHER] }, OWN);
-      const having = policyOf(allowed)
+      const having = buildPolicy(allowed)
         .split("; ")
         .filter((directive) => directive.includes(OTHER))
         .map((directive) => directive.split(" ")[0]);

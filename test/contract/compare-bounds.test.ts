@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { ToldChanges, type ContractChange } from "../../src/contract/change.ts";
+import { ChangeSelection, type ContractChange } from "../../src/contract/change.ts";
 import { findRenamed, wordLikeness, splitWords } from "../../src/contract/compare-names.ts";
 import { comparisonLimits, spend, runWithinSteps } from "../../src/contract/compare-steps.ts";
-import { compareContracts, compareInTurns } from "../../src/contract/compare.ts";
+import { compareContracts, compareContractsYielding } from "../../src/contract/compare.ts";
 import type { Contract, ToolContract } from "../../src/contract/contract.ts";
 import type { JsonSchema } from "../../src/lib/json.ts";
 import { countedReads } from "../support/counted-reads.ts";
@@ -170,7 +170,7 @@ describe("the work of comparing contracts", () => {
       effect,
       message: "m".repeat(letters),
     });
-    const told = new ToldChanges(1_000);
+    const told = new ChangeSelection(1_000);
     const few = [change("breaking", 300), change("compatible", 300)];
     assert.deepEqual(told.of(few), few);
     const reported = told
@@ -182,7 +182,7 @@ describe("the work of comparing contracts", () => {
       ["breaking", "There are 2 more changes with the same effect (breaking)."],
     ]);
     assert.deepEqual(told.names(["x".repeat(100), "y".repeat(100)]), ["x".repeat(100)]);
-    const many = new ToldChanges().of(Array.from({ length: 20_000 }, () => change("review", 100)));
+    const many = new ChangeSelection().of(Array.from({ length: 20_000 }, () => change("review", 100)));
     assert.equal(many.length, 501);
     assert.match(many.at(-1)!.message, /^There are 19500 more changes/);
   });
@@ -232,7 +232,7 @@ describe("the work of comparing contracts", () => {
     const tools = (schema: JsonSchema): Contract =>
       contract(...Array.from({ length: 60 }, (_, index) => tool(`t${index}`, { u: union(30, "a", schema) })));
     const [before, after] = [tools(text), tools({ type: "number" })];
-    const comparing = compareInTurns(before, after);
+    const comparing = compareContractsYielding(before, after);
     const first = await Promise.race([comparing, new Promise((resolve) => setImmediate(resolve, "another turn"))]);
     assert.equal(first, "another turn");
     assert.deepEqual(await comparing, compareContracts(before, after));

@@ -11,7 +11,7 @@ import { isServiceFault, type Compiled, type DefinitionSource } from "../../src/
 import { clock } from "../../src/lib/clock.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import type { Confinement } from "../../src/processes/own-program.ts";
-import { residentMbOf, treeOf } from "../../src/processes/process-tree.ts";
+import { residentMb, processTree } from "../../src/processes/process-tree.ts";
 import { spawnDirectly, type Spawn } from "../../src/processes/spawn/spawn.ts";
 import { viewOf } from "../support/confined-view.ts";
 import { GUESTS } from "../support/guests.ts";
@@ -179,7 +179,7 @@ async function held(
   return {
     compile: () => compiler.compile(sound),
     tell: (signal, program = "") => {
-      const told = treeOf(pid).filter((each) => commandOf(each).includes(program));
+      const told = processTree(pid).filter((each) => commandOf(each).includes(program));
       assert.ok(pid > 0 && told.length > 0);
       for (const each of told) process.kill(each, signal);
       return told;
@@ -247,7 +247,7 @@ describe("the limits of the compiler", { skip: !isLinux && "only Linux tells wha
     const doubled = Array.from({ length: 28 }, (_, index) => `a${index + 1} = a${index} + a${index}`).join(", ");
     let peakMb = 0;
     const looking = setInterval(() => {
-      for (const pid of treeOf(process.pid)) peakMb = Math.max(peakMb, residentMbOf([pid]));
+      for (const pid of processTree(process.pid)) peakMb = Math.max(peakMb, residentMb([pid]));
     }, 20);
     context.after(() => clearInterval(looking));
     const { problems } = await compiler.compile(

@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { after, test } from "node:test";
 import { CompilerFrameReader, FrameTooLarge, frame } from "../../src/discover/compiler-frames.ts";
 import { openCompiler, type Compiler, type CompilerLimits } from "../../src/discover/compiler.ts";
-import { nothingFound, type DefinitionSource } from "../../src/discover/discovery.ts";
+import { emptyDiscovery, type DefinitionSource } from "../../src/discover/discovery.ts";
 import { discover } from "../../src/discover/typescript/discover.ts";
 import { clock } from "../../src/lib/clock.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
@@ -135,7 +135,7 @@ test("an import that cannot be bundled leaves the tools and no bundle", async ()
   assert.equal(compiled.bundle, undefined);
   assert.deepEqual(rows(compiled.problems, "tool", "line"), ["- 1"]);
   const apart = { tools: compiled.tools, problems: [], bundling: compiled.problems };
-  assert.deepEqual(await compiler.discover(broken), { ...nothingFound, ...apart });
+  assert.deepEqual(await compiler.discover(broken), { ...emptyDiscovery, ...apart });
 });
 
 test("the child gets nothing of the environment, ends when idle or closed, and starts again when needed", async (context) => {

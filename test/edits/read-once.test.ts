@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { rightsOf } from "../../src/access/rights.ts";
-import { nothingFound, type DefinitionSource } from "../../src/discover/discovery.ts";
+import { emptyDiscovery, type DefinitionSource } from "../../src/discover/discovery.ts";
 import { compilerCid } from "../../src/discover/key.ts";
 import type { Subject } from "../../src/edits/edits.ts";
 import { jsonBlock, rawBlock, type Block } from "../../src/lib/cid.ts";
@@ -171,7 +171,7 @@ describe("a save", () => {
     const message = "one.ts was not compiled: its process was killed from outside (SIGKILL); try again";
     const problems: Problem[] = [{ severity: "error", code: "compiler-unavailable", message }];
     let isBroken = true;
-    const broken = async (source: DefinitionSource) => (isBroken ? { ...nothingFound, problems } : compile(source));
+    const broken = async (source: DefinitionSource) => (isBroken ? { ...emptyDiscovery, problems } : compile(source));
     await hosted.restart({ compiler: { identity: compilerCid(), compile: broken } });
     await assert.rejects(savesOne(" + 9"), (error: BerthError) => {
       assert.deepEqual([error.code, error.status], ["compiler_failed", 503]);

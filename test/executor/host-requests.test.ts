@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { after, describe, it } from "node:test";
-import { LaterAnswer, type GuestProgram, type HostAnswer, type HostPort } from "../../src/executor/executor.ts";
+import { DeferredAnswer, type GuestProgram, type HostAnswer, type HostPort } from "../../src/executor/executor.ts";
 import { HostRequests } from "../../src/executor/host-requests.ts";
 import { PendingCall } from "../../src/executor/pending-call.ts";
 import { guestPort, type PortHost } from "../../src/host/serving/guest-port.ts";
-import { nextTurn, turnAmongAll } from "../../src/lib/event-loop.ts";
+import { yieldToCalls, yieldInOrder } from "../../src/lib/event-loop.ts";
 import type { Store } from "../../src/store/store.ts";
 import { assertNothingLeft, latch, openRig, programOf, shape } from "../support/executor.ts";
 import { until } from "../support/until.ts";
@@ -49,7 +49,7 @@ class Asker {
 }
 
 async function turns(count: number): Promise<void> {
-  for (let turn = 0; turn < count; turn++) await nextTurn();
+  for (let turn = 0; turn < count; turn++) await yieldToCalls();
 }
 
 describe("long answers to a guest", () => {
@@ -57,7 +57,7 @@ describe("long answers to a guest", () => {
     let reads = 0;
     const bytes = new Uint8Array(MIB);
     const read = (): Promise<Uint8Array> => (reads++, Promise.resolve(bytes));
-    const asker = new Asker({ request: async () => new LaterAnswer("text", read) });
+    const asker = new Asker({ request: async () => new DeferredAnswer("text", read) });
     asker.ask(64);
     for (let taken = 1; taken <= 64; taken++) {
       await until(() => reads === taken, "the next one is read");
@@ -74,7 +74,7 @@ describe("long answers to a guest", () => {
   it("of one process wait for no other answers of it", async () => {
     const read = (): Promise<Uint8Array> => Promise.resolve(new Uint8Array(MIB));
     const port: HostPort = {
-      request: async (_, { name }) => (name === "long" ? new LaterAnswer("bytes", read) : null),
+      request: async (_, { name }) => (name === "long" ? new DeferredAnswer("bytes", read) : null),
     };
     const asker = new Asker(port);
     asker.ask(3);
@@ -107,9 +107,9 @@ describe("long answers to a guest", () => {
     const program = programOf("friendly", "default", { request: async () => answer });
     for (const length of [0, 1, 5, 64 * 1024 - 20, 64 * 1024, 64 * 1024 + 1, 300_000]) {
       const text = "a\n😀\u0001".repeat(length / 5).padEnd(length, "x");
-      answer = new LaterAnswer("text", async () => Buffer.from(text));
+      answer = new DeferredAnswer("text", async () => Buffer.from(text));
       assert.equal(await rig.value(gate, {}, { program }), text, `${length}`);
-      answer = new LaterAnswer("json", async () => Buffer.from(JSON.stringify({ text })));
+      answer = new DeferredAnswer("json", async () => Buffer.from(JSON.stringify({ text })));
       assert.deepEqual(await rig.value(gate, {}, { program }), { text });
     }
   });
@@ -126,7 +126,7 @@ describe("steps of many tasks", () => {
     };
     others();
     const task = async (): Promise<void> => {
-      await turnAmongAll();
+      await yieldInOrder();
       await Promise.resolve();
       const end = performance.now() + 2;
       while (performance.now() < end);
@@ -156,7 +156,7 @@ describe("what a guest is told of all servers", () => {
     const port = guestPort("default", "ask", host, {} as Store, {});
     const call = { caller: undefined, onOver: () => {} };
     const answer = await port.request("variable", { name: "berth:servers" }, call);
-    assert.ok(answer instanceof LaterAnswer);
+    assert.ok(answer instanceof DeferredAnswer);
     return Buffer.from((await answer.read())!);
   }
 

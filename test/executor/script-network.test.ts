@@ -8,8 +8,8 @@ import type { Executor, ScriptOutcome, ScriptRun } from "../../src/executor/exec
 import type { GuestNetwork } from "../../src/executor/guest-starter.ts";
 import { openExecutor } from "../../src/executor/open-executor.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
-import { SOCKET_NAME, type Asked, type SocketGrant, type Told } from "../../src/network/relay-wire.ts";
-import { giveFolder, makeTemporary } from "../../src/processes/work-folders.ts";
+import { SOCKET_NAME, type Asked, type SocketGrant, type RelayReply } from "../../src/network/relay-wire.ts";
+import { grantFolder, makeTemporary } from "../../src/processes/work-folders.ts";
 import { assertNothingLeft, failureOf, networkOf, openRig, scriptRun } from "../support/executor.ts";
 import { freePort } from "../support/free-port.ts";
 import { listening } from "../support/listening.ts";
@@ -28,7 +28,7 @@ describe("a script's network in the sandbox", { skip }, () => {
     const network: GuestNetwork = {
       open(user) {
         const folder = makeTemporary("door-");
-        if (user) giveFolder(folder, user);
+        if (user) grantFolder(folder, user);
         const door = new FakeDoor(folder);
         doors.push(door);
         return { folder, bind: (grant) => door.open(grant), close: () => void door.close() };
@@ -216,7 +216,7 @@ class FakeDoor {
     await this.#listen(SOCKET_NAME, (line, tell) => {
       const asked = JSON.parse(line) as Asked;
       if ("listed" in asked) {
-        const none: Told = { refused: "nothing is listed", code: "EACCES" };
+        const none: RelayReply = { refused: "nothing is listed", code: "EACCES" };
         return tell(grant.hosts.length > 0 ? { hosts: grant.hosts } : none);
       }
       const host = "lookup" in asked ? asked.lookup : asked.connect.host;
@@ -235,7 +235,7 @@ class FakeDoor {
     return this.#grant!.hosts.some(({ kind, name }) => (kind === "host" ? name === host : host.endsWith(`.${name}`)));
   }
 
-  async #listen(name: string, onLine: (line: string, tell: (told: Told) => void) => void): Promise<void> {
+  async #listen(name: string, onLine: (line: string, tell: (told: RelayReply) => void) => void): Promise<void> {
     const server = createServer((socket) => {
       socket.on("error", () => {});
       socket.once("data", (chunk) => onLine(String(chunk), (told) => void socket.write(`${JSON.stringify(told)}\n`)));

@@ -4,7 +4,7 @@ import { chmod, mkdir, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { readConfig } from "../../src/config.ts";
-import { Folders, openFolders, type DeclaredFolder, type OwnPlaces } from "../../src/folders/folders.ts";
+import { Folders, openFolders, type DeclaredFolder, type ProtectedPaths } from "../../src/folders/folders.ts";
 import { lower } from "../support/lowered-limits.ts";
 import { temporaryFolder } from "../support/suite.ts";
 
@@ -12,7 +12,7 @@ describe("the folders that the operator declares", () => {
   after(lower({ folderMs: 60_000 }));
   const home = temporaryFolder();
   const [dataDir, key, code] = ["data", "keys/key", "code/berth"].map((name) => join(home, name));
-  const own: OwnPlaces = {
+  const own: ProtectedPaths = {
     dataDir: dataDir!,
     temporaryDir: join(home, "temporary/files"),
     keyFiles: [key!],

@@ -5,7 +5,7 @@ import { applyImage, type ApplyReport, mergeThreeWays } from "../../src/image/ap
 import type { Image } from "../../src/image/image.ts";
 import { readImage } from "../../src/image/read.ts";
 import { writeImage } from "../../src/image/write.ts";
-import { addressOfJson, jsonBlock, rawBlock, type Cid } from "../../src/lib/cid.ts";
+import { jsonCid, jsonBlock, rawBlock, type Cid } from "../../src/lib/cid.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { NameKind, Store } from "../../src/store/store.ts";
 import {
@@ -317,7 +317,7 @@ describe("applying an image", () => {
     const tricky = { ...image, manifest: { ...image.manifest, servers: [path] } };
     await assert.rejects(importImage(store, "evil", tricky, importing), { code: "image_invalid" });
     const spaced = new TextEncoder().encode('{"tools" : []}');
-    const cid = addressOfJson(spaced);
+    const cid = jsonCid(spaced);
     const content = (each: Cid): Uint8Array => (each === cid ? spaced : image.content(each));
     const manifest = { ...image.manifest, content: [...image.manifest.content, cid] };
     await assert.rejects(importImage(store, "evil", { ...image, manifest, content }, importing), {

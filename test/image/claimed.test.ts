@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, test } from "node:test";
-import { nothingFound, type DefinitionSource } from "../../src/discover/discovery.ts";
+import { emptyDiscovery, type DefinitionSource } from "../../src/discover/discovery.ts";
 import { importImage } from "../../src/features/tenant-files/import-tenant.ts";
 import { compilingOnce } from "../../src/host/catalog/compile-once.ts";
 import { applyImage } from "../../src/image/apply.ts";
-import { claimedEver } from "../../src/image/claimed.ts";
+import { findAnyClaim } from "../../src/image/claimed.ts";
 import { packCompiled, readCompiled } from "../../src/image/compiled.ts";
 import type { Compiling } from "../../src/image/compiling.ts";
 import type { Image, Manifest } from "../../src/image/image.ts";
@@ -105,7 +105,7 @@ describe("what a boot image claims was compiled", () => {
   test("is found for releases of the image that made it, after others came", async () => {
     await applyImage(store, "default", good);
     await applyImage(store, "default", withClaims(good, {}, []));
-    assert.deepEqual(await codeOf("default", { claimed: claimedEver }), { code: OWN, compiled: 0 });
+    assert.deepEqual(await codeOf("default", { claimed: findAnyClaim }), { code: OWN, compiled: 0 });
   });
 
   test("is not believed of an image that came as a tenant's, whatever its CID", async () => {
@@ -142,7 +142,7 @@ describe("what a boot image claims was compiled", () => {
     await store.putDerived("default", [{ key: keyOf(DEFINITION, { ...source, server: "stored" }), block: stored }]);
     const compileOnce = compilingOnce("default", {
       store,
-      compile: async () => ({ ...nothingFound, problems: [], bundle: OWN }),
+      compile: async () => ({ ...emptyDiscovery, problems: [], bundle: OWN }),
       compileKey: keyOf,
     });
     assert.ok((await compileOnce(DEFINITION, { ...source, server: "stored" })).bundle);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { nothingFound, type Compiled } from "../../src/discover/discovery.ts";
+import { emptyDiscovery, type Compiled } from "../../src/discover/discovery.ts";
 import { packCompiled, readCompiled } from "../../src/image/compiled.ts";
 import { loadDefinition, packDefinition } from "../../src/image/definition.ts";
 import { jsonBlock, rawBlock, type Block, type Cid } from "../../src/lib/cid.ts";
@@ -84,7 +84,7 @@ describe("a definition by content", () => {
 
 describe("a compiled definition by content", () => {
   const compiled: Compiled = {
-    ...nothingFound,
+    ...emptyDiscovery,
     tools: [
       {
         name: "odd",
@@ -104,7 +104,7 @@ describe("a compiled definition by content", () => {
   test("is read back as it was, with a property that dag-json would read as a link", () => {
     const { result, bundle } = packCompiled(compiled);
     const { bundle: cid, ...read } = readCompiled(result.bytes);
-    assert.deepEqual(read, { ...nothingFound, tools: compiled.tools, problems: compiled.problems });
+    assert.deepEqual(read, { ...emptyDiscovery, tools: compiled.tools, problems: compiled.problems });
     assert.equal(cid, bundle!.cid);
     assert.equal(cid, rawBlock("export {};").cid);
   });
@@ -125,7 +125,7 @@ describe("a compiled definition by content", () => {
   });
 
   test("has no bundle when nothing can run", () => {
-    const { result, bundle } = packCompiled({ ...nothingFound, problems: [] });
+    const { result, bundle } = packCompiled({ ...emptyDiscovery, problems: [] });
     assert.equal(bundle, undefined);
     assert.equal(readCompiled(result.bytes).bundle, null);
   });

@@ -8,7 +8,7 @@ import { compilingOnce } from "../../src/host/catalog/compile-once.ts";
 import { applyImage } from "../../src/image/apply.ts";
 import { generateImage, type GeneratedImage } from "../../src/image/generate.ts";
 import type { Image, ImageName, Manifest } from "../../src/image/image.ts";
-import { confirm, readLock } from "../../src/image/lock.ts";
+import { isUpToDate, readLock } from "../../src/image/lock.ts";
 import { readImage } from "../../src/image/read.ts";
 import { compareImage, writeImage } from "../../src/image/write.ts";
 import { type Cid, jsonBlock, rawBlock } from "../../src/lib/cid.ts";
@@ -68,7 +68,7 @@ describe("an image whose sources have a package.json and its lock", () => {
     return image;
   };
   const isConfirmed = (): Promise<boolean> =>
-    confirm(readLock(out)!, { from, out, deep: true, sourceBytes: defaultLimits.sourceBytes }, compiling);
+    isUpToDate(readLock(out)!, { from, out, deep: true, sourceBytes: defaultLimits.sourceBytes }, compiling);
 
   beforeEach(() => {
     from = writeSources(sourcesWith(mcps, { ...definitions, ...lockedSources(LOCKED, ["papers", "maps"]) }));

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "n
 import { join } from "node:path";
 import { beforeEach, describe, test } from "node:test";
 import { generateImage, type GeneratedImage } from "../../src/image/generate.ts";
-import { confirm, readLock } from "../../src/image/lock.ts";
+import { isUpToDate, readLock } from "../../src/image/lock.ts";
 import { compareImage, writeImage } from "../../src/image/write.ts";
 import { rawBlock } from "../../src/lib/cid.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
@@ -45,7 +45,7 @@ describe("an image that was made before", () => {
     return image;
   };
   const isConfirmed = async (deep = false): Promise<boolean> =>
-    confirm(readLock(out)!, { from, out, deep, sourceBytes }, compiling);
+    isUpToDate(readLock(out)!, { from, out, deep, sourceBytes }, compiling);
 
   beforeEach(async () => {
     from = writeSources(sourcesWith(mcps, files), join(temporaryFolder(), "sources"));

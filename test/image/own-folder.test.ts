@@ -4,10 +4,10 @@ import { join } from "node:path";
 import { describe, test } from "node:test";
 import { generateImage, type Generation } from "../../src/image/generate.ts";
 import { manifestFile, MCPS_FILE } from "../../src/image/image.ts";
-import { confirm, readLock } from "../../src/image/lock.ts";
+import { isUpToDate, readLock } from "../../src/image/lock.ts";
 import { writeImage } from "../../src/image/write.ts";
 import { isCid } from "../../src/lib/cid.ts";
-import { locationOf } from "../../src/lib/problem.ts";
+import { formatLocation } from "../../src/lib/problem.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import {
   countingCompiling,
@@ -29,7 +29,7 @@ function generate(sources: Sources, options: { refusesServers?: boolean } = {}):
 }
 
 const placesOf = ({ problems }: Generation): string[] =>
-  problems.map((problem) => `${locationOf(problem)} ${problem.code}`);
+  problems.map((problem) => `${formatLocation(problem)} ${problem.code}`);
 
 /** The generated value of the variable `mcps`. */
 // oxlint-disable-next-line typescript/no-explicit-any -- tests look into entries freely
@@ -67,7 +67,7 @@ describe("a folder with mcps.json and no boot sources", () => {
     const compiling = countingCompiling();
     writeImage(out, await generated(from, { out }, compiling));
     const { sourceBytes } = defaultLimits;
-    const isConfirmed = () => confirm(readLock(out)!, { from, out, deep: true, sourceBytes }, compiling);
+    const isConfirmed = () => isUpToDate(readLock(out)!, { from, out, deep: true, sourceBytes }, compiling);
     assert.equal(await isConfirmed(), true);
     writeFileSync(join(from, "mcps.source.json"), "{}");
     assert.equal(await isConfirmed(), false);

@@ -3,13 +3,13 @@ import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { nextTurn, turnTaker } from "../../src/lib/event-loop.ts";
+import { yieldToCalls, createYielder } from "../../src/lib/event-loop.ts";
 import { temporaryFolder } from "../support/temporary-folder.ts";
 
 describe("work in several steps that something arriving has begun", () => {
-  const takeTurns = turnTaker();
+  const takeTurns = createYielder();
   const waysOf: Record<string, () => Promise<void>> = {
-    "each after a turn of others": nextTurn,
+    "each after a turn of others": yieldToCalls,
     "or as many as fit into a stretch": async () => {
       const end = performance.now() + 2;
       while (performance.now() < end);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { hasInexactNumbers, readExactly } from "../../src/lib/exact-numbers.ts";
+import { hasInexactNumbers, parseExactly } from "../../src/lib/exact-numbers.ts";
 import { assert as assertProperty, jsonValue, property } from "../support/fast-check.ts";
 
 const INEXACT = [
@@ -37,16 +37,16 @@ describe("numbers of JSON text", () => {
 
   it("are written as they were, in every part", () => {
     const json = `{"a":[${INEXACT.join(",")}],"b":{"c":1.0},"d":"1.0","e\\"1.0":[true,null,"\\u0000"]}`;
-    const { value, written } = readExactly(json);
+    const { value, written } = parseExactly(json);
     assert.equal(written(value), json);
     assert.equal(written((value as { b: unknown }).b), '{"c":1.0}');
   });
 
   it("cannot be forged by a string that looks like one of them", () => {
-    const marks = new Set(Array.from({ length: 20 }, () => (readExactly("[1.0]").value as string[])[0]));
+    const marks = new Set(Array.from({ length: 20 }, () => (parseExactly("[1.0]").value as string[])[0]));
     assert.equal(marks.size, 20, "nobody can know the mark");
     const json = JSON.stringify([...marks]).replace("]", ",1.0]");
-    const { value, written } = readExactly(json);
+    const { value, written } = parseExactly(json);
     assert.equal(written(value), json);
   });
 
@@ -73,7 +73,7 @@ describe("numbers of JSON text", () => {
     assertProperty(
       property(jsonValue(), (value) => {
         const json = JSON.stringify(value);
-        const { value: read, written } = readExactly(json);
+        const { value: read, written } = parseExactly(json);
         assert.equal(written(read), JSON.stringify(JSON.parse(json)));
       }),
     );

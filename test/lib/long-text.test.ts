@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { LongObject, LongResult } from "../../src/host/offers/long-result.ts";
-import { LongText, textOf } from "../../src/lib/long-text.ts";
+import { LongText, decodeUtf8 } from "../../src/lib/long-text.ts";
 import { resultText } from "../../src/mcp/json-rpc.ts";
 import { turnsIn } from "../support/turns-in.ts";
 
@@ -58,7 +58,7 @@ it("bytes as text are what they are to Node, however long, well-formed or not", 
     for (const length of [10, 20_000, 400_000]) {
       const whole = Buffer.concat(Array.from({ length: Math.ceil(length / unit.length) }, () => unit));
       for (const bytes of [whole, ...broken.map((rest) => Buffer.concat([whole, Buffer.from(rest), unit]))]) {
-        assert.ok(textOf(bytes) === bytes.toString(), `${unit.toString("hex")} ${bytes.length}`);
+        assert.ok(decodeUtf8(bytes) === bytes.toString(), `${unit.toString("hex")} ${bytes.length}`);
       }
     }
   }

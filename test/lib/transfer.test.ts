@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { piecesOf, TransferReader } from "../../src/lib/transfer.ts";
+import { serialize, TransferReader } from "../../src/lib/transfer.ts";
 import * as fc from "../support/fast-check.ts";
 
 describe("values on their way to the check process", () => {
@@ -14,7 +14,7 @@ describe("values on their way to the check process", () => {
   it("arrive as they were, in whatever pieces", () => {
     fc.assert(
       fc.property(fc.array(value, { maxLength: 3 }), fc.integer({ min: 1, max: 40 }), (values, size) => {
-        const sent = Buffer.concat(values.flatMap((each) => piecesOf(each)));
+        const sent = Buffer.concat(values.flatMap((each) => serialize(each)));
         const reader = new TransferReader(Infinity);
         const read: unknown[] = [];
         for (let at = 0; at < sent.length; at += size) read.push(...reader.push(sent.subarray(at, at + size)));
@@ -25,7 +25,7 @@ describe("values on their way to the check process", () => {
 
   it("travel in the bytes that they had, uncopied", () => {
     const bytes = new Uint8Array(1024 * 1024);
-    assert.ok(piecesOf({ bytes }).includes(bytes));
+    assert.ok(serialize({ bytes }).includes(bytes));
   });
 
   it("are refused where they are longer than they may be, before room is made for them", () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { RecordPut, Records, StoredRecord } from "../../src/lib/records.ts";
-import { inParts } from "../../src/mcp/records-in-parts.ts";
+import { withLongValues } from "../../src/mcp/records-in-parts.ts";
 import { turnsIn } from "../support/turns-in.ts";
 
 const LATER = Date.now() + 60_000;
@@ -29,7 +29,7 @@ function memory() {
     putRecord: async (_tenant, _kind, key, one) => put(key, one),
     putRecords: async (_tenant, _kind, puts) => puts.map(({ key, ...one }) => put(key, one)),
   };
-  return { kept, seen, records: inParts(records) };
+  return { kept, seen, records: withLongValues(records) };
 }
 
 describe("a record with a long value", () => {

@@ -9,7 +9,7 @@ import { clock } from "../../src/lib/clock.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { parseAllowedHost } from "../../src/network/allow-list.ts";
 import { EgressSocket } from "../../src/network/door.ts";
-import type { SocketGrant, SocketLimits, Told } from "../../src/network/relay-wire.ts";
+import type { SocketGrant, SocketLimits, RelayReply } from "../../src/network/relay-wire.ts";
 import { TenantSockets } from "../../src/network/tenant-sockets.ts";
 import { runs } from "../support/fast-check.ts";
 import { listening } from "../support/listening.ts";
@@ -78,16 +78,16 @@ describe("the egress socket of a guest", () => {
     asking.add(socket);
     socket.on("error", () => {});
     let text = "";
-    const lines: Told[] = [];
+    const lines: RelayReply[] = [];
     socket.on("data", (chunk) => {
       text += chunk.toString();
       for (let at = text.indexOf("\n"); at >= 0; at = text.indexOf("\n")) {
-        lines.push(JSON.parse(text.slice(0, at)) as Told);
+        lines.push(JSON.parse(text.slice(0, at)) as RelayReply);
         text = text.slice(at + 1);
       }
     });
     socket.write(typeof asked === "string" ? asked : `${JSON.stringify(asked)}\n`);
-    const said = new Promise<Told | undefined>((resolve) => {
+    const said = new Promise<RelayReply | undefined>((resolve) => {
       socket.on("data", () => lines.length > 0 && resolve(lines[0]));
       socket.on("close", () => resolve(lines[0]));
     });

@@ -8,7 +8,7 @@ import { promisify } from "node:util";
 import { packageRoot } from "../../src/config.ts";
 import { openCompiler } from "../../src/discover/compiler.ts";
 import type { Compiled } from "../../src/discover/discovery.ts";
-import { describingSchemas } from "../../src/executor/describe-schemas.ts";
+import { createSchemaDescriber } from "../../src/executor/describe-schemas.ts";
 import { rawBlock } from "../../src/lib/cid.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import {
@@ -28,7 +28,7 @@ const executors = {
   sandboxed: await openGuests("sandboxed"),
   trusted: await openGuests("trusted"),
 };
-const describeSchemas = describingSchemas((program) => executors.sandboxed.load(program), "default");
+const describeSchemas = createSchemaDescriber((program) => executors.sandboxed.load(program), "default");
 const compiler = openCompiler(defaultLimits, { describe: describeSchemas });
 const servers = openServers();
 after(() => Promise.all([compiler, servers, ...Object.values(executors)].map((each) => each.close())));

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { it } from "node:test";
-import { sandboxUse } from "../../src/processes/folder-use.ts";
+import { sandboxUsage } from "../../src/processes/folder-use.ts";
 import { runs } from "../support/fast-check.ts";
 
 const SANDBOX =
@@ -19,7 +19,7 @@ it("the use of a sandbox during its setup is never that of the host's folder", {
     assert.ok(pid, "bwrap cannot be started");
     // In one go, so that each moment of the setup is seen. The process stays a zombie until the next turn.
     for (let looks = 0; looks < 2_000; looks++) {
-      const use = sandboxUse([pid, pid + 1, pid + 2]);
+      const use = sandboxUsage([pid, pid + 1, pid + 2]);
       isSeen ||= use !== undefined;
       assert.ok((use?.files ?? 0) < 100, `${use?.files} files`);
     }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { PassThrough, Readable } from "node:stream";
 import { test } from "node:test";
 import { clock } from "../../src/lib/clock.ts";
-import { nextTurn } from "../../src/lib/event-loop.ts";
+import { yieldToCalls } from "../../src/lib/event-loop.ts";
 import { StderrTail } from "../../src/processes/stderr-tail.ts";
 
 const CHUNK = Buffer.alloc(64 * 1024, "x");
@@ -17,7 +17,7 @@ test("endless output on stderr is read at a few megabytes per second", async () 
   });
   const words = new StderrTail(endless, 100);
   for (let seconds = 1; seconds <= 2; seconds++) {
-    for (let turn = 0; turn < 100; turn++) await nextTurn();
+    for (let turn = 0; turn < 100; turn++) await yieldToCalls();
     assert.ok(read > 0 && read <= (4 * seconds + 1.5) * 1024 * 1024, `${read} bytes in ${seconds} s`);
     for (let rests = 0; rests < 4; rests++) clock.leap(250);
   }
@@ -38,7 +38,7 @@ test("the tail of stderr consists of whole characters, and is complete if it is 
   ];
   for (const [text, expected] of written) {
     stream.write(text);
-    await nextTurn();
+    await yieldToCalls();
     assert.equal(String(words), expected, text);
   }
 });

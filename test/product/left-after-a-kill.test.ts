@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import Database from "#better-sqlite3";
 import { packageRoot } from "../../src/config.ts";
-import { removeLeftDrafts } from "../../src/lib/draft-file.ts";
+import { removeOrphanedDrafts } from "../../src/lib/draft-file.ts";
 import { WorkFolders } from "../../src/processes/work-folders.ts";
 import { apiOf } from "../support/api.ts";
 import { call } from "../support/berth.ts";
@@ -122,7 +122,7 @@ test("a start follows no planted link among what a killed Berth left", async (t)
   if (TMPDIR === undefined) delete process.env["TMPDIR"];
   else process.env["TMPDIR"] = TMPDIR;
   await folders.close();
-  removeLeftDrafts(temporary);
+  removeOrphanedDrafts(temporary);
 
   assert.deepEqual(readdirSync(victim).sort(), ["berth.sqlite", "kept", "lock"]);
   assert.ok(readFileSync(database).equals(before), "nothing was written");

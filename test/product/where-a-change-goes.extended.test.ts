@@ -163,10 +163,7 @@ export const gardenPage: PageRoute<{ readonly pages: Pages }> = {
     works: async (berth) => {
       const api = apiOf(berth);
       const { body: entry } = await api.send("GET", "/entries/echo");
-      const { status, body } = await api.put(
-        "/entries/echo",
-        JSON.stringify({ ...entry, strength: "strong" }),
-      );
+      const { status, body } = await api.put("/entries/echo", JSON.stringify({ ...entry, strength: "strong" }));
       assert.equal(status, 200, JSON.stringify(body));
       assert.match(await page(`${berth.url}/mcp/meta/echo?tab=settings`), /Strength/);
     },

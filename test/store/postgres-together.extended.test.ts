@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { auditEntry, SERVICE } from "../../src/audit/audit-entry.ts";
 import { verifyLog } from "../../src/audit/verify.ts";
-import { cidsIn, rawBlock } from "../../src/lib/cid.ts";
+import { findCids, rawBlock } from "../../src/lib/cid.ts";
 import { openPostgresStore } from "../../src/store/postgres/postgres-store.ts";
 import type { SecretStore, Store } from "../../src/store/store.ts";
 import { gathered } from "../support/gathered.ts";
@@ -195,7 +195,7 @@ test("a collection searches hostile content while other work goes on, and ends w
   await store.change("default", { by: "test", put: hostile, set });
   const order = { tenants: [{ tenant: "default", historyMs: 0 }], graceMs: 0 };
   const began = threadMs();
-  for (const { bytes } of hostile.slice(0, 2)) cidsIn(bytes);
+  for (const { bytes } of hostile.slice(0, 2)) findCids(bytes);
   const before = threadMs();
   const ofTwo = before - began;
   await store.collect(order);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { describe, it, type TestContext } from "node:test";
 import { jsonBlock, rawBlock } from "../../src/lib/cid.ts";
-import { nextTurn } from "../../src/lib/event-loop.ts";
+import { yieldToCalls } from "../../src/lib/event-loop.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { openThreadedStore } from "../../src/store/sqlite/threaded-store.ts";
 import type { Change, ChangedName, Store } from "../../src/store/store.ts";
@@ -49,7 +49,7 @@ describe("a change of thousands of names", () => {
     let turns = 0;
     for (; !changing.isOver; turns++) {
       if (turns % 50 === 0 && reads.length < 20) reads.push(read());
-      await nextTurn();
+      await yieldToCalls();
     }
     await changed;
     await Promise.all(reads);
@@ -100,7 +100,7 @@ describe("a change of thousands of names", () => {
     const { store, dataDir } = await open(t);
     const change = longChange("last");
     const changed = store.change("default", change);
-    await nextTurn();
+    await yieldToCalls();
     await store.close();
     await changed;
     const { store: again } = await open(t, dataDir);

@@ -1,4 +1,4 @@
-import { signatureOf } from "../../src/contract/signature.ts";
+import { renderSignature } from "../../src/contract/signature.ts";
 import type { Discovery } from "../../src/discover/discovery.ts";
 import { discover } from "../../src/discover/typescript/discover.ts";
 
@@ -9,7 +9,7 @@ export function found(text: string, more: Record<string, string> = {}): Discover
 
 /** The signature of each tool, without the result. */
 export function signatures({ tools }: Discovery): string[] {
-  return tools.map((tool) => signatureOf({ ...tool, outputSchema: null }));
+  return tools.map((tool) => renderSignature({ ...tool, outputSchema: null }));
 }
 
 /** Each problem as its severity and message. */

@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { buildSync } from "esbuild";
 import type { CallShape } from "../../src/discover/discovery.ts";
 import {
-  LaterAnswer,
+  DeferredAnswer,
   type Executor,
   type GuestCall,
   type GuestFailure,
@@ -141,7 +141,7 @@ export function failureOf(outcome: { ok: boolean }): GuestFailure {
 export const testPort: HostPort = {
   request(operation, params) {
     if (operation === "cid") {
-      return Promise.resolve(new LaterAnswer("bytes", () => Promise.resolve(Buffer.from("content"))));
+      return Promise.resolve(new DeferredAnswer("bytes", () => Promise.resolve(Buffer.from("content"))));
     }
     if (params["name"] === "refused") return Promise.reject(new Error("you may not read this"));
     if (params["name"] === "missing") return Promise.resolve(null);

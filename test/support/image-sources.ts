@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { after } from "node:test";
-import { nothingFound, type Compiled, type DefinitionSource } from "../../src/discover/discovery.ts";
+import { emptyDiscovery, type Compiled, type DefinitionSource } from "../../src/discover/discovery.ts";
 import { gatherDefinition } from "../../src/discover/gather.ts";
 import type { Compiling } from "../../src/image/compiling.ts";
 import { generateImage, type GeneratedImage, type GenerateOptions } from "../../src/image/generate.ts";
@@ -106,12 +106,17 @@ function compileInName({ entry, files, server }: DefinitionSource): Compiled {
     problems.push({ code: "unsupported-type", message: "No such type", severity: "error", tool: "bad", ...at });
   }
   if (text.includes("// syntax error")) {
-    return { ...nothingFound, problems: [{ code: "syntax", message: "Unexpected end", severity: "error", ...at }] };
+    return { ...emptyDiscovery, problems: [{ code: "syntax", message: "Unexpected end", severity: "error", ...at }] };
   }
   const call = { export: name, style: "positional", params: [] } as const;
   const inputSchema = { type: "object" };
   const tool = { name, inputSchema, outputSchema: null, annotations: {}, call, file: entry, line: 1, column: 1 };
-  return { ...nothingFound, tools: [tool], problems, bundle: `// bundle of ${Object.keys(files).join(" ")}\n${text}` };
+  return {
+    ...emptyDiscovery,
+    tools: [tool],
+    problems,
+    bundle: `// bundle of ${Object.keys(files).join(" ")}\n${text}`,
+  };
 }
 
 /** Generates an image, based on the one in `out` unless `fresh`, and fails the test where problems are errors. */

@@ -1,4 +1,4 @@
-import { DECODED_AT_ONCE_BYTES } from "../../src/lib/long-text.ts";
+import { DECODE_STEP_BYTES } from "../../src/lib/long-text.ts";
 
 const LONG_UNITS = 65_536;
 /** Berth's own code, by the paths of source maps or of the build. */
@@ -37,7 +37,7 @@ export async function longJsonIn(use: () => Promise<void>): Promise<string[]> {
 export async function longDecodedIn(use: () => Promise<void>): Promise<string[]> {
   const seen: string[] = [];
   const note = (bytes: number): void => {
-    const by = bytes > DECODED_AT_ONCE_BYTES ? OWN.exec(new Error().stack!)?.[0] : undefined;
+    const by = bytes > DECODE_STEP_BYTES ? OWN.exec(new Error().stack!)?.[0] : undefined;
     if (by !== undefined) seen.push(by);
   };
   // oxlint-disable-next-line typescript/unbound-method -- it is called with what it was called on

@@ -7,7 +7,7 @@ import type { Principal } from "../../src/access/principal.ts";
 import { Admission } from "../../src/admission/admission.ts";
 import { tenantLimits } from "../../src/admission/tenant-limits.ts";
 import type { Cluster } from "../../src/cluster/cluster.ts";
-import type { Errands } from "../../src/cluster/errands.ts";
+import type { NodeRequests } from "../../src/cluster/errands.ts";
 import { createSseRoute } from "../../src/features/legacy-sse/sse-route.ts";
 import type { Host } from "../../src/host/host.ts";
 import type {
@@ -118,7 +118,7 @@ export class MemoryHost extends PartialHost {
 export interface Rig {
   readonly host: MemoryHost;
   readonly cluster: Cluster;
-  readonly errands: Errands;
+  readonly errands: NodeRequests;
   readonly url: (server: string) => string;
   close(): Promise<void>;
 }

@@ -1,5 +1,5 @@
 import { Cluster } from "../../src/cluster/cluster.ts";
-import { Errands } from "../../src/cluster/errands.ts";
+import { NodeRequests } from "../../src/cluster/errands.ts";
 import { clock } from "../../src/lib/clock.ts";
 import { createLog } from "../../src/lib/log.ts";
 import type { Lease, Node, NodeStore } from "../../src/lib/node-store.ts";
@@ -65,8 +65,8 @@ export function memoryNode(
   records: Records,
   nodes: NodeStore = memoryNodes(),
   limits: Pick<Limits, "nodeLeaseMs"> = defaultLimits,
-): { readonly cluster: Cluster; readonly errands: Errands } {
+): { readonly cluster: Cluster; readonly errands: NodeRequests } {
   const log = createLog("silent");
   const cluster = new Cluster({ nodes, limits, log });
-  return { cluster, errands: new Errands({ cluster, records, log }) };
+  return { cluster, errands: new NodeRequests({ cluster, records, log }) };
 }

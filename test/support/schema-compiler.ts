@@ -3,8 +3,8 @@ import { join, relative } from "node:path";
 import { packageRoot } from "../../src/config.ts";
 import { openCompiler, type CompilerHelp } from "../../src/discover/compiler.ts";
 import type { Compiled } from "../../src/discover/discovery.ts";
-import { packageImports } from "../../src/discover/files/imports.ts";
-import { describingSchemas } from "../../src/executor/describe-schemas.ts";
+import { findPackageImports } from "../../src/discover/files/imports.ts";
+import { createSchemaDescriber } from "../../src/executor/describe-schemas.ts";
 import type { GuestOutcome, GuestProgram } from "../../src/executor/executor.ts";
 import { loadBounds } from "../../src/executor/load-trials.ts";
 import { openExecutor } from "../../src/executor/open-executor.ts";
@@ -40,7 +40,7 @@ async function open(packages?: Packages): Promise<SchemaCompiler> {
   const release = holdTimeouts(loadBounds.loadElapsedMs);
   const limits = { ...defaultLimits, guestSpareProcesses: 1 };
   const executor = await openExecutor({ mode: GUESTS, limits });
-  const describe = describingSchemas((program) => executor.load(program), "default");
+  const describe = createSchemaDescriber((program) => executor.load(program), "default");
   const compiler = openCompiler(limits, { describe });
   const programs = new WeakMap<Compiled, GuestProgram>();
   const programOf = (compiled: Compiled): GuestProgram => {
@@ -52,7 +52,7 @@ async function open(packages?: Packages): Promise<SchemaCompiler> {
     compile(text, more = {}) {
       const files = { "demo.ts": text, ...more };
       const source = { language: "typescript", server: "demo", entry: "demo.ts", files } as const;
-      const inReach = packages && packagesInReach(packages.set, packageImports(source));
+      const inReach = packages && packagesInReach(packages.set, findPackageImports(source));
       return compiler.compile({ ...source, ...(inReach && { packages: inReach }) }, { tarballs: packages?.tarball });
     },
     call(compiled, name, args = {}) {

@@ -9,7 +9,7 @@ import Database from "#better-sqlite3";
 import { rawBlock } from "../../src/lib/cid.ts";
 import type { Log } from "../../src/lib/log.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import type { SecretStore, Store, ValueRoom } from "../../src/store/store.ts";
+import type { SecretStore, Store, ValueQuota } from "../../src/store/store.ts";
 import { temporaryFolder } from "./temporary-folder.ts";
 
 /** Returns a function that creates empty folders, which are removed after the tests of the file. */
@@ -58,7 +58,7 @@ export function collectMessages(): { readonly messages: string[]; readonly log: 
 }
 
 /** State limits that no test reaches. */
-export const AMPLE: ValueRoom = {
+export const AMPLE: ValueQuota = {
   keysPerServer: 10_000,
   bytesPerServer: 1e9,
   bytesPerTenant: 1e9,

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
-import { treeOf } from "../../src/processes/process-tree.ts";
+import { processTree } from "../../src/processes/process-tree.ts";
 import { apiOf, type Api } from "../support/api.ts";
 import { call } from "../support/berth.ts";
 import { statOf } from "../support/processes.ts";
@@ -72,7 +72,7 @@ describe("a tenant that takes all that it can get harms nobody:", () => {
   });
 
   it("guests that burn processors give way, and calls of others are answered meanwhile (C8)", async () => {
-    const nicenesses = (): number[] => treeOf(process.pid).flatMap((pid) => statOf(pid)?.niceness ?? []);
+    const nicenesses = (): number[] => processTree(process.pid).flatMap((pid) => statOf(pid)?.niceness ?? []);
     const burn = () => ask("evil", "burn", "burn");
     await meanwhile(4, burn, () => goesOn(() => nicenesses().includes(19)));
     assert.equal(await ask("evil", "say", "say"), "hello");

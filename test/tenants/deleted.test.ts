@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import Database from "#better-sqlite3";
 import { compileKey } from "../../src/discover/key.ts";
-import { claimedNow } from "../../src/image/claimed.ts";
+import { findCurrentClaim } from "../../src/image/claimed.ts";
 import { readCompiled } from "../../src/image/compiled.ts";
 import { rawBlock } from "../../src/lib/cid.ts";
 import { apiOf } from "../support/api.ts";
@@ -102,7 +102,7 @@ describe("what a deleted tenant leaves", () => {
     await call(`${berth.url}/t/same/mcp/own`, "own");
     assert.ok(await onStoreOf(berth, (store) => store.derived(key)), "it was compiled for the other tenant");
     await remove("same");
-    assert.ok(await onStoreOf(berth, (store) => claimedNow(store, "default", key)));
+    assert.ok(await onStoreOf(berth, (store) => findCurrentClaim(store, "default", key)));
   });
 
   it("what was compiled stays when a tenant is replaced: its earlier releases may need it (C8)", async () => {

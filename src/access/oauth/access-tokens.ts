@@ -11,7 +11,7 @@ import { grantsOf } from "./scopes.ts";
 import type { OauthSettings } from "./settings.ts";
 
 /** The resource that a token is used at: RFC 8707 binds a token to one, and it is valid at no other. */
-export interface AskedResource {
+export interface RequestedResource {
   readonly tenant: string;
   /** The requested server; undefined for all servers of the tenant. */
   readonly server: string | undefined;
@@ -60,7 +60,7 @@ export class AccessTokens {
   }
 
   /** Throws or rejects with `unauthorized`, or with `issuer_unavailable`. */
-  principalOf(token: string, requested: AskedResource, settings: OauthSettings): Principal | Promise<Principal> {
+  principalOf(token: string, requested: RequestedResource, settings: OauthSettings): Principal | Promise<Principal> {
     const key = hash("sha256", token, "base64url");
     const verified = this.#verified.get(key);
     if (verified && this.#isFresh(verified) && verified.settings === settings) return principalAt(requested, verified);
@@ -134,7 +134,7 @@ function expiryMs({ exp = 0 }: JWTPayload): number {
   return (exp + SKEW_S) * 1_000;
 }
 
-function principalAt(requested: AskedResource, verified: Verified): Principal {
+function principalAt(requested: RequestedResource, verified: Verified): Principal {
   const { principals, claims, settings, audiences, isForAll } = verified;
   const isWhole = isForAll || audiences.has(requested.whole);
   const resource = isWhole ? WHOLE : requested.resources.find((each) => audiences.has(each));

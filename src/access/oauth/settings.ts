@@ -16,7 +16,7 @@ export interface OauthSettings {
 }
 
 /** The settings from the service's configuration; undefined if there are none. Throws `config_invalid`. */
-export function oauthOfConfig({ oauth, publicUrl, host, allowedHosts }: OauthConfig): OauthSettings | undefined {
+export function readConfiguredOauth({ oauth, publicUrl, host, allowedHosts }: OauthConfig): OauthSettings | undefined {
   const { issuer, audience, scopes } = oauth;
   if (issuer === undefined && audience === undefined && scopes === undefined) return undefined;
   let mapped: unknown;

@@ -39,7 +39,7 @@ export function readTenantOauth(before: JsonObject | null, texts: readonly strin
 }
 
 /** The settings in a tenant's record: the same result for the same object. Undefined if absent or invalid. */
-export function oauthOfTenant(stored: JsonObject | undefined): OauthSettings | undefined {
+export function readTenantRecord(stored: JsonObject | undefined): OauthSettings | undefined {
   if (!stored) return undefined;
   let settings = cache.get(stored);
   if (settings === undefined) cache.set(stored, (settings = readOauthSettings(stored).settings ?? null));

@@ -1,5 +1,5 @@
 import type { Review, Saved } from "../../contract/review.ts";
-import type { Current, Draft } from "../../lib/draft.ts";
+import type { CurrentDraft, Draft } from "../../lib/draft.ts";
 import type { Problem } from "../../lib/problem.ts";
 import { readError } from "../shared/api.ts";
 import { asksForToken, withTyped } from "../shared/ask-token.ts";
@@ -24,9 +24,9 @@ export class EditApi {
     this.#url = url;
   }
 
-  async current(): Promise<Current | undefined> {
+  async current(): Promise<CurrentDraft | undefined> {
     const response = await fetch(this.#url, { headers: { Accept: "application/json" }, cache: "no-store" });
-    return response.status === 404 ? undefined : await bodyOf<Current>(response);
+    return response.status === 404 ? undefined : await bodyOf<CurrentDraft>(response);
   }
 
   async version(cid: string): Promise<Draft | undefined> {

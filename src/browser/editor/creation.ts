@@ -1,4 +1,4 @@
-import { locationOf, type Problem } from "../../lib/problem.ts";
+import { formatLocation, type Problem } from "../../lib/problem.ts";
 import { askToken } from "../shared/ask-token.ts";
 import { button, element } from "../shared/dom.ts";
 import type { Notices } from "../shared/notices.ts";
@@ -53,7 +53,9 @@ async function give(grants: HTMLTextAreaElement, name: string): Promise<string |
     case "forbidden":
       return (await askToken(outcome.message)) ? await give(grants, name) : outcome.message;
     case "refused":
-      return outcome.problems.map((problem) => `${problem.message} (${locationOf(problem) || "the entry"})`).join("\n");
+      return outcome.problems
+        .map((problem) => `${problem.message} (${formatLocation(problem) || "the entry"})`)
+        .join("\n");
     case "moved":
       return "another user has created its entry in the meantime";
     case "breaking":

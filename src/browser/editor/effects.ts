@@ -1,5 +1,5 @@
 import type { ContractChange } from "../../contract/change.ts";
-import type { ToldTool, Review, ServerEffect } from "../../contract/review.ts";
+import type { ToolSummary, Review, ServerEffect } from "../../contract/review.ts";
 import { badge, element } from "../shared/dom.ts";
 
 /** Describes what a save does to servers and their callers. */
@@ -53,7 +53,7 @@ function showServer({ server, outcome, changes, newBehaviour, bundleBytes, tools
   );
 }
 
-function showTools(tools: readonly ToldTool[]): HTMLElement {
+function showTools(tools: readonly ToolSummary[]): HTMLElement {
   if (tools.length === 0) return element("p", { className: "muted" }, "It has no tools.");
   const items = tools.map(({ signature, description }) =>
     element("li", {}, element("code", {}, signature), element("p", { className: "muted small" }, description)),

@@ -1,5 +1,5 @@
 import type { Review } from "../../contract/review.ts";
-import { locationOf, type Problem } from "../../lib/problem.ts";
+import { formatLocation, type Problem } from "../../lib/problem.ts";
 import { button, element, problemList } from "../shared/dom.ts";
 import type { EditApi } from "./api.ts";
 import type { EditedText } from "./edited-text.ts";
@@ -78,7 +78,7 @@ export function openLiveReview(
       listed.length === 0
         ? element("p", { className: "muted" }, isReady || shown.length > 0 ? none : NOT_READY)
         : problemList(listed, (problem) => {
-            const place = button(locationOf(problem) || "the beginning", () => text.files.reveal(problem), "place");
+            const place = button(formatLocation(problem) || "the beginning", () => text.files.reveal(problem), "place");
             return [problem.message, " ", place];
           }),
     );

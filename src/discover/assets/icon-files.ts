@@ -1,6 +1,6 @@
-import { faultOfIcon, ICON_BYTES_MAX, ICON_SIZE, embedIcon, type Icon } from "../../contract/icons.ts";
-import { mediaTypeOf } from "../../lib/media-type.ts";
-import { isBytes, resolveTagFile } from "../files/resolve.ts";
+import { findIconFault, ICON_BYTES_MAX, ICON_SIZE, embedIcon, type Icon } from "../../contract/icons.ts";
+import { mediaTypeFor } from "../../lib/media-type.ts";
+import { isBinary, resolveTagFile } from "../files/resolve.ts";
 
 /** `@icon <URL, data: URI or file> [media type] [48x48 …] [light|dark]`. A file is embedded in lists. */
 
@@ -14,7 +14,7 @@ export function findIconFiles(text: string): { readonly file: string; readonly o
 }
 
 function isImageFile(word: string): boolean {
-  return !/^[a-z][a-z0-9+.-]*:/i.test(word) && (mediaTypeOf(word)?.startsWith("image/") ?? false);
+  return !/^[a-z][a-z0-9+.-]*:/i.test(word) && (mediaTypeFor(word)?.startsWith("image/") ?? false);
 }
 
 /** The icon of a tag in the file `importer`, or what is wrong and with which word. */
@@ -39,14 +39,14 @@ export function readIcon(
   }
   const image = isImageFile(src) ? readImage(src, importer, files) : src;
   if (typeof image !== "string") return { ...image, word: src };
-  const mimeType = types[0] ?? (image.startsWith("data:") ? /^data:([^;,]+)/.exec(image)?.[1] : mediaTypeOf(image));
+  const mimeType = types[0] ?? (image.startsWith("data:") ? /^data:([^;,]+)/.exec(image)?.[1] : mediaTypeFor(image));
   const icon: Icon = {
     src: image,
     ...(mimeType !== undefined && { mimeType }),
     ...(sizes.length > 0 && { sizes }),
     ...(themes[0] && { theme: themes[0] }),
   };
-  const fault = faultOfIcon(icon);
+  const fault = findIconFault(icon);
   return fault === undefined ? { icon } : { fault: `an icon ${fault}`, word: src };
 }
 
@@ -59,12 +59,12 @@ function readImage(
   if (target.kind !== "file")
     return { fault: `@icon ${file} is not a file of the definition; put it next to this one` };
   const text = files[target.path]!;
-  const base64 = isBytes(target.path) ? text : Buffer.from(text).toString("base64");
+  const base64 = isBinary(target.path) ? text : Buffer.from(text).toString("base64");
   const bytes = Buffer.byteLength(base64, "base64");
   if (bytes > ICON_BYTES_MAX) {
     return {
       fault: `${file} has ${bytes} bytes; an icon may have at most ${ICON_BYTES_MAX}: make it smaller, or use its https: URL`,
     };
   }
-  return embedIcon(base64, mediaTypeOf(target.path)!);
+  return embedIcon(base64, mediaTypeFor(target.path)!);
 }

@@ -8,7 +8,7 @@ import { compareText } from "../../lib/pretty-json.ts";
 import type { Problem } from "../../lib/problem.ts";
 import { fixed } from "../../limits/fixed.ts";
 import type { DefinitionSource, DiscoveredSkill, SkillFrontmatter } from "../discovery.ts";
-import { isBytes } from "../files/resolve.ts";
+import { isBinary } from "../files/resolve.ts";
 import { isHiddenName, isSkillFile, SKILL_FILE, skillsFolder } from "../files/skill-files.ts";
 
 const bounds = fixed({
@@ -45,7 +45,7 @@ export function findSkills({ entry, files }: Pick<DefinitionSource, "entry" | "f
     const file = `${root}/${SKILL_FILE}`;
     const listed = own.filter(isInside(root)).map((path) => {
       const text = files[path]!;
-      const bytes = Buffer.from(text, isBytes(path) ? "base64" : "utf8");
+      const bytes = Buffer.from(text, isBinary(path) ? "base64" : "utf8");
       const digest = createHash("sha256").update(bytes).digest("hex");
       return { path: path.slice(root.length + 1), digest, size: bytes.length };
     });

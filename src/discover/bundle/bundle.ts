@@ -6,7 +6,7 @@ import { compareText } from "../../lib/pretty-json.ts";
 import { distinctProblems, type Problem } from "../../lib/problem.ts";
 import { packageName } from "../../packages/package-name.ts";
 import type { DefinitionSource, PackageShare } from "../discovery.ts";
-import { findComputedImports, packageImports } from "../files/imports.ts";
+import { findComputedImports, findPackageImports } from "../files/imports.ts";
 import { readPathAliases } from "../files/path-aliases.ts";
 import { isAsset, isCode } from "../files/resolve.ts";
 import type { PackageFiles } from "../packages/package-files.ts";
@@ -44,7 +44,7 @@ export async function bundleDefinition(
   const { fault } = readPathAliases(source.files);
   const isAlias = (specifier: string): boolean =>
     builtinName(specifier) === undefined && !packages?.hasFolder(`/node_modules/${packageName(specifier)}`);
-  if (fault && packageImports(source).some(isAlias)) return { problems: [fault] };
+  if (fault && findPackageImports(source).some(isAlias)) return { problems: [fault] };
 
   try {
     const result = await build(source, packages);

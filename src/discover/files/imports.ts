@@ -35,7 +35,7 @@ export function parseImports(text: string): FoundImport[] {
  * The packages that a definition imports, including for types: every specifier that is neither a path, an alias of one,
  * nor a built-in module with prefix. `NodeJS.Timeout` is a type of a package that nothing imports.
  */
-export function packageImports({ language, files }: Pick<DefinitionSource, "language" | "files">): string[] {
+export function findPackageImports({ language, files }: Pick<DefinitionSource, "language" | "files">): string[] {
   if (language === "shell") return [];
   const texts = Object.entries(files).filter(
     ([file, text]) => isCode(file) && !isSkillFile(file) && /["'][@\w]/.test(text) && /\bfrom\b|\bimport\b/.test(text),

@@ -59,7 +59,7 @@ export function isAsset(path: string): boolean {
 }
 
 /** True for a binary file, which is in base64 wherever files are strings. */
-export function isBytes(path: string): boolean {
+export function isBinary(path: string): boolean {
   return selectLoader(path) === "bytes";
 }
 

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { posix } from "node:path";
 import resolving from "enhanced-resolve";
 import type { Cid } from "../../lib/cid.ts";
-import { soundObject } from "../../lib/json.ts";
+import { tryParseObject } from "../../lib/json.ts";
 import type { LockedPackage, PackagesInReach } from "../../packages/package-set.ts";
 import { readTarball, TarballRefused, type TarballFiles, type TarballLimits } from "./tarball.ts";
 
@@ -287,7 +287,7 @@ function readManifest(files: TarballFiles, name: string): Manifest | undefined {
   if (!bytes) return undefined;
   let manifest = manifests.get(bytes);
   if (!manifest) {
-    manifest = soundObject(decoder.decode(bytes)) ?? {};
+    manifest = tryParseObject(decoder.decode(bytes)) ?? {};
     manifests.set(bytes, manifest);
   }
   return manifest;

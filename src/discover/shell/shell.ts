@@ -5,7 +5,7 @@ import type { Problem } from "../../lib/problem.ts";
 import { scriptText } from "../../lib/script-text.ts";
 import { readIcon } from "../assets/icon-files.ts";
 import {
-  nothingFound,
+  emptyDiscovery,
   type DefinitionSource,
   type DiscoveredTool,
   type Discovery,
@@ -68,7 +68,7 @@ export function discoverShell({ files, entry, server }: DefinitionSource): Disco
   };
   const tools = problems.some(({ severity }) => severity === "error") ? [] : [tool];
   const requested = readRequests(header, entry, report);
-  return { ...nothingFound, tools, problems, ...(requested.length > 0 && { requested }) };
+  return { ...emptyDiscovery, tools, problems, ...(requested.length > 0 && { requested }) };
 }
 
 interface Span {

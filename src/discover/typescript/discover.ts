@@ -1,14 +1,14 @@
 import ts from "#typescript";
 import { contractBounds } from "../../contract/contract-bounds.ts";
 import { ICONS_MAX, type Icon } from "../../contract/icons.ts";
-import { faultsOfHeaders } from "../../contract/parameter-headers.ts";
-import { type JsonSchema, soundObject, valuesIn } from "../../lib/json.ts";
+import { findHeaderFaults } from "../../contract/parameter-headers.ts";
+import { type JsonSchema, tryParseObject, countValues } from "../../lib/json.ts";
 import type { Problem } from "../../lib/problem.ts";
 import { fixed } from "../../limits/fixed.ts";
 import { readApp, readUiTag } from "../assets/app-files.ts";
 import { readIcon } from "../assets/icon-files.ts";
 import {
-  nothingFound,
+  emptyDiscovery,
   type DefinitionSource,
   type DescribedSchema,
   type DescribedSchemas,
@@ -65,9 +65,9 @@ export interface FirstPass {
 
 export function beginDiscovery(source: DefinitionSource, packages?: PackageFiles): FirstPass {
   const program = tryOpenProgram(source, packages);
-  if (!("checker" in program)) return { discovery: { ...nothingFound, problems: [program] } };
+  if (!("checker" in program)) return { discovery: { ...emptyDiscovery, problems: [program] } };
   const syntax = syntaxProblems(program);
-  if (syntax.length > 0) return { discovery: { ...nothingFound, problems: syntax } };
+  if (syntax.length > 0) return { discovery: { ...emptyDiscovery, problems: syntax } };
   const schemas = new SchemaSources(program);
   return {
     discovery: discoverIn(program, source, schemas),
@@ -275,7 +275,7 @@ class Finder {
         : `its types give an invalid JSON Schema (${invalidity}); use simpler types`;
       return refuse("invalid-schema", message);
     }
-    const values = valuesIn(offer, contractValues - this.#values);
+    const values = countValues(offer, contractValues - this.#values);
     const excess =
       this.#bytes + bytes > contractBytes
         ? `schemas and texts have more than ${contractBytes} bytes`
@@ -381,7 +381,7 @@ function readTool(candidate: Candidate, reading: FullReading): ReadTool | undefi
   const input = given ?? named ?? readInput(candidate, reading);
   const described = module?.output && schemas.describe(module.output, "output");
   const output = described ? describedOutput(described, candidate, reporter) : readOutput(candidate, reading);
-  for (const { header, message } of faultsOfHeaders(input.schema)) {
+  for (const { header, message } of findHeaderFaults(input.schema)) {
     const tag = given ? findTag(doc, "inputschema") : undefined;
     const node = input.headers.get(header) ?? tag?.node ?? candidate.nameNode;
     reporter.add("error", "invalid-header", message, node, tag && textPart(tag));
@@ -471,7 +471,7 @@ function withTitle(schema: JsonSchema, { doc }: Candidate): JsonSchema {
 function withExamples(schema: JsonSchema, { doc }: Candidate): JsonSchema {
   const examples = doc.tags
     .filter((tag) => tag.name === "example" || tag.name === "examples")
-    .flatMap((tag) => soundObject(tag.text.replace(/^```\w*\n|\n?```$/g, "")) ?? []);
+    .flatMap((tag) => tryParseObject(tag.text.replace(/^```\w*\n|\n?```$/g, "")) ?? []);
   return examples.length > 0 ? { ...schema, examples } : schema;
 }
 

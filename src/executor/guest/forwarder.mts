@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { connect, createServer, isIP, isIPv4, type Server, type Socket } from "node:net";
-import type { Asked, Told } from "../../network/relay-wire.ts";
+import type { Asked, RelayReply } from "../../network/relay-wire.ts";
 import { ETC, etcFiles, PROXY, RESOLVER, SOCKETS } from "./wire.mts";
 
 /**
@@ -12,7 +12,7 @@ import { ETC, etcFiles, PROXY, RESOLVER, SOCKETS } from "./wire.mts";
  * proxy that the environment names. This process decides nothing: the relay knows what is listed and what may be
  * reached.
  */
-type Listed = Extract<Told, { hosts: unknown }>["hosts"][number];
+type Listed = Extract<RelayReply, { hosts: unknown }>["hosts"][number];
 
 interface Target {
   readonly host: string;
@@ -182,7 +182,7 @@ function accept(client: Socket): boolean {
 }
 
 /** Sends a request to the relay; `onReply` receives replies until `done`. Retries: the relay may be restarting. */
-function ask(request: Asked, onReply: (told: Told, done: () => void) => void, retries = TRIES): void {
+function ask(request: Asked, onReply: (told: RelayReply, done: () => void) => void, retries = TRIES): void {
   let hasReply = false;
   let isDone = false;
   let text = "";
@@ -196,7 +196,7 @@ function ask(request: Asked, onReply: (told: Told, done: () => void) => void, re
     text = lines.pop()!;
     for (const line of lines) {
       hasReply = true;
-      if (!isDone) onReply(JSON.parse(line) as Told, done);
+      if (!isDone) onReply(JSON.parse(line) as RelayReply, done);
     }
   });
   socket.on("error", () => {});

@@ -1,6 +1,6 @@
 import { createRequire, syncBuiltinESMExports } from "node:module";
 import net, { Socket } from "node:net";
-import type { Asked, Told } from "../../network/relay-wire.ts";
+import type { Asked, RelayReply } from "../../network/relay-wire.ts";
 import type { GuestSockets } from "./wire.mts";
 
 /**
@@ -66,7 +66,7 @@ function connectRelayed(this: Socket, ...args: unknown[]): Socket {
     if ("ended" in reply) return void this.destroy(toConnectionError(reply.ended, host, port));
     if (!("socket" in reply)) {
       inner.connecting = false;
-      const { refused, code } = reply as Extract<Told, { refused: string }>;
+      const { refused, code } = reply as Extract<RelayReply, { refused: string }>;
       return void this.destroy(Object.assign(refusal(refused, code, "connect"), { address: host, port }));
     }
     const { address } = reply;
@@ -123,10 +123,10 @@ const RETRY_MS = 100;
 const TRIES = 20;
 
 /** Sends a request to the relay; `onReply` receives every reply. Retries, since the relay may be restarting. */
-function ask(request: RelayRequest, onReply: (told: Told) => void): { end: () => void } {
+function ask(request: RelayRequest, onReply: (told: RelayReply) => void): { end: () => void } {
   let socket: Socket | undefined;
   let isOver = false;
-  const notify = (reply: Told): void => {
+  const notify = (reply: RelayReply): void => {
     if (!isOver) onReply(reply);
   };
   const attempt = (retries: number): void => {
@@ -141,7 +141,7 @@ function ask(request: RelayRequest, onReply: (told: Told) => void): { end: () =>
       text = lines.pop()!;
       for (const line of lines) {
         hasReply = true;
-        notify(JSON.parse(line) as Told);
+        notify(JSON.parse(line) as RelayReply);
       }
     });
     socket.on("error", () => {});
@@ -260,7 +260,7 @@ function lookUpAddresses(host: string, wantedFamily: number): Promise<Address[]>
     const request = ask({ lookup: host }, (reply) => {
       request.end();
       if (!("addresses" in reply)) {
-        const { refused, code } = reply as Extract<Told, { refused: string }>;
+        const { refused, code } = reply as Extract<RelayReply, { refused: string }>;
         return reject(Object.assign(refusal(refused, code, "getaddrinfo"), { hostname: host }));
       }
       const addresses = reply.addresses.map((address) => ({ address, family: net.isIP(address) }));

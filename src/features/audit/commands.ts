@@ -1,9 +1,9 @@
 import type { AuditLinks } from "../../audit/audit-entry.ts";
-import { headText, readHead } from "../../audit/chain.ts";
-import { type FilterTexts, readFilter } from "../../audit/filter.ts";
+import { formatHead, parseHead } from "../../audit/chain.ts";
+import { type FilterTexts, parseFilter } from "../../audit/filter.ts";
 import type { AuditRecord } from "../../audit/record.ts";
 import { searchLog } from "../../audit/search.ts";
-import { faultText, verifyLog, type VerifiedLog } from "../../audit/verify.ts";
+import { formatFault, verifyLog, type VerifiedLog } from "../../audit/verify.ts";
 import { printJson } from "../../commands/print.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { WithStore } from "../feature.ts";
@@ -21,7 +21,7 @@ export function searchAudit(withStore: WithStore, options: SearchOptions): Promi
   if (format !== "json" && format !== "text") {
     throw new BerthError("invalid_params", `--format is json or text, not "${format}"`);
   }
-  const filter = readFilter(options);
+  const filter = parseFilter(options);
   return withStore(options, async ({ audit: links }) => {
     const found = await searchLog(links, { ...filter, tenant, linksMax: Infinity });
     for (const record of found?.records ?? [])
@@ -37,18 +37,18 @@ export function verifyAudit(
   withStore: WithStore,
   options: { readonly data?: string; readonly head?: string; readonly json?: boolean },
 ): Promise<number> {
-  const kept = options.head === undefined ? undefined : readHead(options.head);
+  const kept = options.head === undefined ? undefined : parseHead(options.head);
   if (options.head !== undefined && !kept) {
     throw new BerthError("invalid_params", "--head takes what an earlier berth audit verify printed: NUMBER:HASH");
   }
   return withStore(options, async ({ audit: links }, { limits }) => {
     const { fault, ...verified } = await verifyLog(links, kept, limits);
     const { head, ...counts } = fault ? verified : await anchored(links, verified);
-    const text = head && headText(head);
+    const text = head && formatHead(head);
     if (options.json) {
       printJson({ ok: !fault, fault, head: text, ...counts });
     } else if (fault) {
-      console.error(`The log does not fit at ${faultText(fault)}.`);
+      console.error(`The log does not fit at ${formatFault(fault)}.`);
     } else {
       if (text !== undefined) console.log(text);
       console.error(counts.links + counts.anchors + counts.removedLinks === 0 ? "The log is empty." : saidOf(counts));

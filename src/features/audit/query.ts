@@ -1,11 +1,11 @@
 import type { Request } from "express";
 import type { TenantQuery } from "../../audit/audit.ts";
-import { FILTER_FIELDS, readFilter, type FilterTexts } from "../../audit/filter.ts";
+import { FILTER_FIELDS, parseFilter, type FilterTexts } from "../../audit/filter.ts";
 
 /** Reads the query of `/audit` and `/api/audit`. Throws `invalid_params` with every problem at once. */
 export function readAuditQuery({ query }: Pick<Request, "query">): TenantQuery {
   const { cursor } = query;
-  return { ...readFilter(filterTexts({ query })), ...(typeof cursor === "string" && { cursor }) };
+  return { ...parseFilter(filterTexts({ query })), ...(typeof cursor === "string" && { cursor }) };
 }
 
 /** The filters as they were written, for the form to show again. */

@@ -4,11 +4,11 @@ import { basename, dirname, join, relative, sep } from "node:path";
 import { ownUrl, tokenIfOwn } from "../../commands/own-berth.ts";
 import { Terminal } from "../../commands/terminal.ts";
 import {
-  differenceOf,
+  renderDiff,
   editedText,
   readConfigFile,
-  targetOf,
-  valueIn,
+  resolveTarget,
+  readValue,
   writeConfigFile,
   type ConfigFile,
 } from "../../config-files/config-file.ts";
@@ -48,7 +48,7 @@ export async function connect(server: string | undefined, options: ConnectComman
   const file = readConfigFile(path, FORMATS[client.format]);
   const isGiven = options.remove === true || (await needsToken(address));
   const parts = client.parts({ name, url: address.href, needsToken: isGiven });
-  const currentUrl = findUrl(valueIn(file, parts.at(-1)!.path));
+  const currentUrl = findUrl(readValue(file, parts.at(-1)!.path));
   const place = `${displayPath(file.path)} of ${client.name}`;
 
   if (currentUrl !== undefined && !isSameServer(currentUrl, address)) {
@@ -149,7 +149,7 @@ function checkInProject(path: string): void {
 
 /** The target of all symbolic links, also for a file that does not exist yet. */
 function resolveLinks(path: string): string {
-  const target = targetOf(path);
+  const target = resolveTarget(path);
   return existsSync(target) ? realpathSync(target) : join(resolveLinks(dirname(target)), basename(target));
 }
 
@@ -207,7 +207,7 @@ async function confirm(
   { print, yes }: ConnectCommandOptions,
 ): Promise<boolean> {
   const path = displayPath(file.path);
-  const change = differenceOf(file, after, parts);
+  const change = renderDiff(file, after, parts);
   const diff = `--- ${file.text === undefined ? "/dev/null" : path}\n+++ ${after === "" ? "/dev/null" : path}\n${change}`;
   if (print) {
     process.stdout.write(diff);

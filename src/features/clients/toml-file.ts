@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { getStaticTOMLValue, ParseError, parseTOML, traverseNodes, type AST } from "toml-eslint-parser";
-import { faultAt, lineEndOf, valueAt, type FileFormat } from "../../config-files/file-part.ts";
+import { faultAt, lineEnding, valueAt, type FileFormat } from "../../config-files/file-part.ts";
 import { isObject } from "../../lib/json.ts";
 import { tomlTable } from "./clients.ts";
 
@@ -13,7 +13,7 @@ export const toml: FileFormat = {
   add(file, text, part) {
     if ("element" in part) throw new Error("a TOML file has no parts that are list elements");
     const program = parse(file, text);
-    const newLine = lineEndOf(text);
+    const newLine = lineEnding(text);
     const block = tomlTable(part.path, part.value).join(newLine);
     const table = tablesAt(program, part.path).find(({ resolvedKey }) => resolvedKey.length === part.path.length);
     if (table) return text.slice(0, table.range[0]) + block + text.slice(table.range[1]);

@@ -4,7 +4,14 @@ import type { CalledTool } from "../../host/journal/record.ts";
 import type { CallOptions } from "../../host/offers/catalog.ts";
 import { canonicalJson, digestOfJson } from "../../lib/canonical-json.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { isObject, JsonText, soundObject, type JsonDigest, type JsonObject, type JsonSchema } from "../../lib/json.ts";
+import {
+  isObject,
+  JsonText,
+  tryParseObject,
+  type JsonDigest,
+  type JsonObject,
+  type JsonSchema,
+} from "../../lib/json.ts";
 import type { Records } from "../../lib/records.ts";
 import type { Sealer } from "../../lib/seal.ts";
 import { fixed } from "../../limits/fixed.ts";
@@ -219,7 +226,7 @@ function findMismatch(request: ConsentRequest, { tool, digest, principal }: Pend
 
 /** True for a call that the user consented to, that then asked a question itself, and now comes with its answer. */
 function isAwaited(value: string, answers: CallOptions["answers"] = {}): boolean {
-  const awaits = soundObject(value)?.["awaits"];
+  const awaits = tryParseObject(value)?.["awaits"];
   return Array.isArray(awaits) && Object.keys(answers).some((key) => awaits.includes(shortenKey(key)));
 }
 

@@ -1,5 +1,5 @@
 import type { ContractChange } from "../../contract/change.ts";
-import { heldKinds, itemsOf, keyOf } from "../../contract/held-items.ts";
+import { withheldKinds, listItems, itemKey } from "../../contract/held-items.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
 import type { ApprovalDependencies, Own } from "../../host/catalog/approvals.ts";
 import { ifRoom, roomForOthers } from "../../host/catalog/release-recorder.ts";
@@ -9,7 +9,7 @@ import { cidOf, cidOfContract } from "../../host/offers/contract-cids.ts";
 import type { HostedUpstream } from "../../host/upstreams/hosted.ts";
 import type { Remembered, RememberedChanges } from "../../host/upstreams/remembered.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { nextTurn } from "../../lib/event-loop.ts";
+import { yieldToCalls } from "../../lib/event-loop.ts";
 import { firstProblems, type Problem } from "../../lib/problem.ts";
 import type { Store } from "../../store/store.ts";
 import { driftOf, judge, NOTHING_ARRIVED, type Judgement } from "./drift.ts";
@@ -36,7 +36,7 @@ export function approvedNow(
     const seen = hosted.observed?.contract;
     const { approved, arrived, observed, reviewed }: Approved = known ?? asApproved(seen!);
     const judged = await judge(approved, seen ?? observed, { hold: entry.hold, arrived, reviewed });
-    await nextTurn();
+    await yieldToCalls();
     const problems = [...(hosted.observed?.problems ?? []), ...firstProblems(driftProblems(judged))];
     if (!isTrial) {
       const autoApproved = judged.refused ? [] : judged.autoApproved;
@@ -165,7 +165,9 @@ async function unlessOvertaken<T>(work: () => Promise<T>): Promise<T> {
 const ATTEMPTS_MAX = 10;
 
 function driftProblems({ held, changes, refused }: Judgement): Problem[] {
-  const items = new Set(heldKinds.flatMap((kind) => itemsOf(held, kind).map((item) => `${kind} ${keyOf(kind, item)}`)));
+  const items = new Set(
+    withheldKinds.flatMap((kind) => listItems(held, kind).map((item) => `${kind} ${itemKey(kind, item)}`)),
+  );
   const isHeld = ({ subject, name, pointer }: ContractChange): boolean => {
     // The tools that show an app are withheld.
     const isOfApp = subject === "resource" && pointer === "/contents";

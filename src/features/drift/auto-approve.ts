@@ -1,11 +1,18 @@
-import { compareInTurns } from "../../contract/compare.ts";
+import { compareContractsYielding } from "../../contract/compare.ts";
 import { contractBounds } from "../../contract/contract-bounds.ts";
 import type { Contract } from "../../contract/contract.ts";
-import { byKey, heldKinds, itemsOf, keyOf, type HeldItem, type HeldKind } from "../../contract/held-items.ts";
+import {
+  byKey,
+  withheldKinds,
+  listItems,
+  itemKey,
+  type WithheldItem,
+  type WithheldKind,
+} from "../../contract/held-items.ts";
 import { stableForm } from "../../contract/stable-form.ts";
-import type { HoldPolicy } from "../../entry/hold-fields.ts";
+import type { WithholdPolicy } from "../../entry/hold-fields.ts";
 import { cidOf, isSubstantialChange, makeCids, sizeOf } from "../../host/offers/contract-cids.ts";
-import { nextTurn } from "../../lib/event-loop.ts";
+import { yieldToCalls } from "../../lib/event-loop.ts";
 import { isObject } from "../../lib/json.ts";
 import { listBounds } from "../../upstream/messages/long-answers.ts";
 import { changedText } from "./model-texts.ts";
@@ -19,7 +26,7 @@ export interface AutoApproved {
 }
 
 export interface TakenItem {
-  readonly subject: "server" | HeldKind;
+  readonly subject: "server" | WithheldKind;
   readonly name: string;
 }
 
@@ -33,7 +40,7 @@ export async function takeOver(
   approved: Contract,
   observed: Contract,
   reviewed: Contract | undefined,
-  { changes: held, texts }: HoldPolicy,
+  { changes: held, texts }: WithholdPolicy,
 ): Promise<AutoApproved> {
   if (held === "any") return { approved, items: [] };
   await makeCids(approved);
@@ -41,18 +48,18 @@ export async function takeOver(
   if (held === "none") return { approved: observed, items: differing(approved, observed) };
   if (reviewed) await makeCids(reviewed);
   const found = new Map<string, Found>();
-  for (const subject of heldKinds) {
-    const before = byKey(subject, itemsOf(approved, subject));
-    for (const [name, after] of onlyOnes(subject, itemsOf(observed, subject))) {
+  for (const subject of withheldKinds) {
+    const before = byKey(subject, listItems(approved, subject));
+    for (const [name, after] of onlyOnes(subject, listItems(observed, subject))) {
       const old = before.get(name);
       if (isSubstantialChange(old, after)) found.set(`${subject} ${name}`, { subject, after });
     }
   }
-  await nextTurn();
+  await yieldToCalls();
   const isHarmless = await harmlessAgainst(approved, found, texts);
   const wasHarmless = reviewed ? await harmlessAgainst(reviewed, found, texts) : () => true;
   const taken = [...found].filter(([key]) => isHarmless(key) && wasHarmless(key)).map(([, each]) => each);
-  await nextTurn();
+  await yieldToCalls();
   const tools = replaced("tool", approved.tools, taken);
   const prompts = replaced("prompt", approved.prompts, taken);
   const skills = replaced("skill", approved.skills ?? [], taken);
@@ -78,14 +85,14 @@ export async function takeOver(
 
 /** An item that differs from the approved one. */
 interface Found {
-  readonly subject: HeldKind;
-  readonly after: HeldItem;
+  readonly subject: WithheldKind;
+  readonly after: WithheldItem;
 }
 
 /** The items whose name no other one has: of two with one name, nobody can tell which takes whose place. */
-function onlyOnes(subject: HeldKind, items: readonly HeldItem[]): [name: string, item: HeldItem][] {
+function onlyOnes(subject: WithheldKind, items: readonly WithheldItem[]): [name: string, item: WithheldItem][] {
   const counts = new Map<string, number>();
-  const named = items.map((item): [string, HeldItem] => [keyOf(subject, item), item]);
+  const named = items.map((item): [string, WithheldItem] => [itemKey(subject, item), item]);
   for (const [name] of named) counts.set(name, (counts.get(name) ?? 0) + 1);
   return named.filter(([name]) => counts.get(name) === 1);
 }
@@ -97,8 +104,11 @@ async function harmlessAgainst(
   texts: boolean,
 ): Promise<(key: string) => boolean> {
   const known = new Map(
-    heldKinds.flatMap((subject) =>
-      itemsOf(contract, subject).map((item): [string, HeldItem] => [`${subject} ${keyOf(subject, item)}`, item]),
+    withheldKinds.flatMap((subject) =>
+      listItems(contract, subject).map((item): [string, WithheldItem] => [
+        `${subject} ${itemKey(subject, item)}`,
+        item,
+      ]),
     ),
   );
   const pairs = [...found].flatMap(([key, { subject, after }]) => {
@@ -106,7 +116,7 @@ async function harmlessAgainst(
     return before ? [{ key, subject, before: stableForm(before), after: stableForm(after) }] : [];
   });
   const side = (of: "before" | "after"): Contract => {
-    const each = <Item extends HeldItem>(wanted: HeldKind): Item[] =>
+    const each = <Item extends WithheldItem>(wanted: WithheldKind): Item[] =>
       pairs.filter(({ subject }) => subject === wanted).map((pair) => pair[of] as Item);
     return {
       tools: each("tool"),
@@ -117,7 +127,7 @@ async function harmlessAgainst(
     };
   };
   const harmful = new Set<string>();
-  for (const { subject, name, effect, isText } of await compareInTurns(side("before"), side("after"))) {
+  for (const { subject, name, effect, isText } of await compareContractsYielding(side("before"), side("after"))) {
     if (effect !== "compatible" && !isText) harmful.add(`${subject} ${name}`);
   }
   for (const { key, subject, before, after } of pairs) {
@@ -128,7 +138,7 @@ async function harmlessAgainst(
         ? !texts
         : isWhollyCompared(before, after) && !(texts && changedText(before, after) !== undefined);
     if (!isKnown) harmful.add(key);
-    await nextTurn();
+    await yieldToCalls();
   }
   // An item that was not there yet came as a whole, and was served like all that is new.
   return (key) => !harmful.has(key);
@@ -139,8 +149,8 @@ const COMPARED: ReadonlySet<string> = new Set(
   "name title description inputSchema outputSchema annotations arguments".split(" "),
 );
 
-function isWhollyCompared(before: HeldItem, after: HeldItem): boolean {
-  const others = (item: HeldItem): object =>
+function isWhollyCompared(before: WithheldItem, after: WithheldItem): boolean {
+  const others = (item: WithheldItem): object =>
     Object.fromEntries(Object.entries(item).filter(([field]) => !COMPARED.has(field)));
   return cidOf(others(before)) === cidOf(others(after)) && !refersElsewhere(before) && !refersElsewhere(after);
 }
@@ -160,8 +170,8 @@ function refersElsewhere(value: unknown): boolean {
 }
 
 /** Replaces items by those of the same name, as far as the whole list fits its limits, or no item grows. */
-function replaced<Item extends HeldItem>(
-  kind: HeldKind,
+function replaced<Item extends WithheldItem>(
+  kind: WithheldKind,
   approved: readonly Item[],
   found: readonly Found[],
 ): { readonly items: readonly Item[]; readonly taken: readonly TakenItem[] } {
@@ -176,7 +186,7 @@ function replaced<Item extends HeldItem>(
   const next = byKey(kind, by);
   const taken: TakenItem[] = [];
   const items = approved.map((item) => {
-    const name = keyOf(kind, item);
+    const name = itemKey(kind, item);
     const now = next.get(name);
     if (!now) return item;
     const [old, own] = [sizeOf(item), sizeOf(now)];
@@ -199,10 +209,10 @@ function differing(approved: Contract, observed: Contract): TakenItem[] {
     apps,
   });
   const items: TakenItem[] = cidOf(own(approved)) === cidOf(own(observed)) ? [] : [{ subject: "server", name: "" }];
-  for (const subject of heldKinds) {
-    const [before, now] = [approved, observed].map((contract) => byKey(subject, itemsOf(contract, subject))) as [
-      ReadonlyMap<string, HeldItem>,
-      ReadonlyMap<string, HeldItem>,
+  for (const subject of withheldKinds) {
+    const [before, now] = [approved, observed].map((contract) => byKey(subject, listItems(contract, subject))) as [
+      ReadonlyMap<string, WithheldItem>,
+      ReadonlyMap<string, WithheldItem>,
     ];
     for (const name of new Set([...before.keys(), ...now.keys()])) {
       const [old, own] = [before.get(name), now.get(name)];

@@ -1,12 +1,12 @@
-import { appUriOf } from "../../contract/apps.ts";
-import { type ContractChange, ToldChanges } from "../../contract/change.ts";
-import { compareInTurns } from "../../contract/compare.ts";
+import { readAppUri } from "../../contract/apps.ts";
+import { type ContractChange, ChangeSelection } from "../../contract/change.ts";
+import { compareContractsYielding } from "../../contract/compare.ts";
 import { contractBounds } from "../../contract/contract-bounds.ts";
 import type { AppContract, Contract, PromptContract, SkillContract, ToolContract } from "../../contract/contract.ts";
-import { byKey, keyOf, type HeldItem, type HeldKind } from "../../contract/held-items.ts";
+import { byKey, itemKey, type WithheldItem, type WithheldKind } from "../../contract/held-items.ts";
 import { skillFinder } from "../../contract/skills.ts";
 import { stableForm } from "../../contract/stable-form.ts";
-import type { HoldPolicy } from "../../entry/hold-fields.ts";
+import type { WithholdPolicy } from "../../entry/hold-fields.ts";
 import {
   cidOf,
   cidOfContract,
@@ -17,7 +17,7 @@ import {
 } from "../../host/offers/contract-cids.ts";
 import { type Arrived, type Held, NOTHING_HELD } from "../../host/upstreams/remembered.ts";
 import { cutText } from "../../lib/cut-text.ts";
-import { mapInTurns, nextTurn, turnTaker } from "../../lib/event-loop.ts";
+import { mapYielding, yieldToCalls, createYielder } from "../../lib/event-loop.ts";
 import { appBounds } from "../../upstream/calls/apps.ts";
 import { listBounds } from "../../upstream/messages/long-answers.ts";
 import { takeOver, type TakenItem } from "./auto-approve.ts";
@@ -61,11 +61,11 @@ export async function judge(
   await makeCids(approved);
   const apps = siftApps(approved.apps, observed.apps);
   const tools = sift("tool", approved.tools, observed.tools, arrived.tools, (tool) => apps.holds(tool));
-  await nextTurn();
+  await yieldToCalls();
   const prompts = sift("prompt", approved.prompts, observed.prompts, arrived.prompts);
-  await nextTurn();
+  await yieldToCalls();
   const skills = sift("skill", approved.skills ?? [], observed.skills ?? [], 0);
-  await nextTurn();
+  await yieldToCalls();
   const changes = await driftOf(approved, observed, arrived);
   const held = { tools: tools.held, prompts: prompts.held, skills: skills.held };
   const { description: _, apps: __, skills: ___, ...rest } = observed;
@@ -92,19 +92,19 @@ export async function judge(
 async function substantialDrift(approved: Contract, observed: Contract, arrived: Arrived) {
   const stable = async (contract: Contract): Promise<Contract> => ({
     ...contract,
-    tools: await mapInTurns(contract.tools, async (tool) => stableForm(tool)),
+    tools: await mapYielding(contract.tools, async (tool) => stableForm(tool)),
   });
   return driftOf(await stable(approved), await stable(observed), arrived);
 }
 
 /** Where any change is held back, harmless ones of tools alone are no reason to refuse the whole upstream. */
-function isRefused({ changes: which, texts }: HoldPolicy, changes: readonly ContractChange[], held: Held) {
+function isRefused({ changes: which, texts }: WithholdPolicy, changes: readonly ContractChange[], held: Held) {
   if (which === "breaking" && Object.values(held).some(({ length }) => length > 0)) return true;
   return changes.some(({ effect, isText }) => effect !== "compatible" && (texts || !isText));
 }
 
 interface Judging {
-  readonly hold: HoldPolicy;
+  readonly hold: WithholdPolicy;
   readonly arrived?: Arrived;
   /** The contract that a person, a lock or the first start last approved, if something was taken over since then. */
   readonly reviewed?: Contract | undefined;
@@ -124,7 +124,7 @@ function siftApps(approved: readonly AppContract[] = [], observed: readonly AppC
   return {
     approved: apps.length > 0 ? { apps } : {},
     holds(tool: ToolContract): boolean {
-      const uri = held.size > 0 ? appUriOf(tool) : undefined;
+      const uri = held.size > 0 ? readAppUri(tool) : undefined;
       return uri !== undefined && held.has(uri);
     },
   };
@@ -143,14 +143,14 @@ function withoutFiles(
   return resources.filter(({ uri }) => skillsOf(uri).length === 0);
 }
 
-function sift<Item extends HeldItem>(
-  kind: HeldKind,
+function sift<Item extends WithheldItem>(
+  kind: WithheldKind,
   approved: readonly Item[],
   observed: readonly Item[],
   arrivedBefore: number,
   holds: (item: Item) => boolean = () => false,
 ) {
-  const nameOf = (item: Item): string => keyOf(kind, item);
+  const nameOf = (item: Item): string => itemKey(kind, item);
   const before = byKey(kind, approved);
   const now = byKey(kind, observed);
   let [items, bytes, values] = [0, 0, 0];
@@ -202,20 +202,20 @@ export async function driftOf(
   await makeCids(observed);
   // Most items are the same in both, and have no part in any change.
   const before = without(observed, approved);
-  await nextTurn();
+  await yieldToCalls();
   const known = {
     tools: allBut(arrived.tools, approved.tools),
     prompts: allBut(arrived.prompts, approved.prompts),
   };
   const after = without(known, observed);
-  await nextTurn();
-  const changes = await compareInTurns(before, after);
-  await nextTurn();
+  await yieldToCalls();
+  const changes = await compareContractsYielding(before, after);
+  await yieldToCalls();
   const [tools, prompts] = [
     await untold("tool", changes, before.tools, after.tools),
     await untold("prompt", changes, before.prompts, after.prompts),
   ];
-  return new ToldChanges().of([...changes, ...tools, ...prompts]);
+  return new ChangeSelection().of([...changes, ...tools, ...prompts]);
 }
 
 /** A change for each tool or prompt that differs where the comparison does not look: in text that a model reads, or in form alone. */
@@ -225,7 +225,7 @@ async function untold(
   before: readonly (ToolContract | PromptContract)[],
   after: readonly (ToolContract | PromptContract)[],
 ): Promise<ContractChange[]> {
-  const takeTurns = turnTaker();
+  const takeTurns = createYielder();
   const known = byKey(subject, before);
   const own = changes.filter((change) => change.subject === subject);
   const told = new Set(own.map(({ name }) => name));

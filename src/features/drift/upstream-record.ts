@@ -1,9 +1,9 @@
 import type { Contract } from "../../contract/contract.ts";
-import { soundContract } from "../../contract/sound.ts";
+import { sanitizeContract } from "../../contract/sound.ts";
 import { cidOf, cidOfContract, contractBlock, readAs } from "../../host/offers/contract-cids.ts";
 import type { Arrived, Remembered } from "../../host/upstreams/remembered.ts";
-import { decodeJsonInTurns, jsonBlock, rawBlock, type Cid } from "../../lib/cid.ts";
-import { mapInTurns } from "../../lib/event-loop.ts";
+import { decodeJsonYielding, jsonBlock, rawBlock, type Cid } from "../../lib/cid.ts";
+import { mapYielding } from "../../lib/event-loop.ts";
 import { isObject } from "../../lib/json.ts";
 import type { Store } from "../../store/store.ts";
 import type { TakenItem } from "./auto-approve.ts";
@@ -74,7 +74,7 @@ export async function writeRemembered(
     ...(reviewed && { reviewed: await cidOfContract(reviewed) }),
   });
   if (expected === kept.cid) return;
-  const contracts = await mapInTurns(contractsIn(remembered), contractBlock);
+  const contracts = await mapYielding(contractsIn(remembered), contractBlock);
   // Each of these takes milliseconds to write, and has no effect until it is named.
   const long = contracts.length > 1 ? contracts.filter(({ bytes }) => bytes.length > LONG_BYTES) : [];
   const room = storedBytesMax === undefined ? {} : { storedBytesMax };
@@ -104,7 +104,7 @@ interface RememberedPut {
 
 export async function readContract(store: Store, tenant: string, cid: unknown): Promise<Contract | undefined> {
   const stored = typeof cid === "string" ? await structure(store, tenant, cid) : undefined;
-  const contract = await soundContract(stored);
+  const contract = await sanitizeContract(stored);
   // A mended contract is not the one that is stored under that CID.
   if (contract && contract === stored) readAs(cid as Cid, contract);
   return contract;
@@ -112,5 +112,5 @@ export async function readContract(store: Store, tenant: string, cid: unknown): 
 
 async function structure(store: Store, tenant: string, cid: Cid): Promise<unknown> {
   const bytes = await store.content(tenant, cid);
-  return bytes && decodeJsonInTurns(bytes);
+  return bytes && decodeJsonYielding(bytes);
 }

@@ -16,7 +16,7 @@ import { fixed } from "../../limits/fixed.ts";
 import { admit } from "../../mcp/admit.ts";
 import type { Endpoint } from "../../mcp/endpoint.ts";
 import { errorText, idOf } from "../../mcp/json-rpc.ts";
-import type { EventSink, Post, ServerPlace } from "../../mcp/protocol.ts";
+import type { EventSink, Post, RequestTarget } from "../../mcp/protocol.ts";
 
 const bounds = fixed({
   /** Open connections of HTTP+SSE in one process, and of one tenant. */
@@ -200,7 +200,7 @@ function unreadBytesOf(connections: readonly Connection[]): number {
 /** By then a client may have read what waits for it. */
 const RETRY_AFTER_S = 1;
 
-type Whose = Pick<ServerPlace, "tenant" | "server" | "principal">;
+type Whose = Pick<RequestTarget, "tenant" | "server" | "principal">;
 
 /** One client: its session from `initialize` on, and the stream that carries everything to it. */
 class Connection {

@@ -11,8 +11,8 @@ import type { Text } from "../../lib/long-text.ts";
 import { nearNames } from "../../lib/near-names.ts";
 import { relayLog } from "../../mcp/methods/calls.ts";
 import { readInputResponses } from "../../mcp/modern/questions.ts";
-import { isNativeName, type MethodCall, type ServerPlace } from "../../mcp/protocol.ts";
-import { callerContextOf } from "../../outcome/context.ts";
+import { isNativeName, type MethodCall, type RequestTarget } from "../../mcp/protocol.ts";
+import { readCallerContext } from "../../outcome/context.ts";
 import { NATIVE_META, type NativeEvent } from "./events.ts";
 
 /**
@@ -33,7 +33,7 @@ export async function callNatively(host: Host, call: MethodCall): Promise<Text> 
   const args = long instanceof JsonText ? long : (given as JsonObject);
   const answers =
     isObject(meta) && meta["inputResponses"] !== undefined ? readInputResponses(meta["inputResponses"]) : undefined;
-  const context = callerContextOf(meta);
+  const context = readCallerContext(meta);
   if (!events) {
     const options = { principal, trace, signal, answers, client, context };
     return jsonOf(await tool.call(args, options));
@@ -75,7 +75,7 @@ const NAME_CHARACTERS_MAX = 320;
  */
 export async function nativeTool(
   host: Host,
-  place: ServerPlace,
+  place: RequestTarget,
   name: string,
 ): Promise<{ catalog: Catalog; tool: Tool } | undefined> {
   if (!isNativeName(name) || name.length > NAME_CHARACTERS_MAX) return undefined;
@@ -98,7 +98,7 @@ export async function nativeTool(
  * The dot takes precedence over the underscore, and of several servers, the one with the longest name has the method,
  * whether it has the tool or not: the meaning of a method does not depend on the tools that happen to be shown.
  */
-async function amongAll(host: Host, place: ServerPlace, name: string): Promise<Found | undefined> {
+async function amongAll(host: Host, place: RequestTarget, name: string): Promise<Found | undefined> {
   for (const separator of SEPARATORS) {
     for (let at = name.lastIndexOf(separator); at > 0; at = name.lastIndexOf(separator, at - 1)) {
       const address = name.slice(0, at);
@@ -112,7 +112,7 @@ async function amongAll(host: Host, place: ServerPlace, name: string): Promise<F
 }
 
 /** For a principal that may not use a server, its tools look like missing ones. */
-async function served(host: Host, place: ServerPlace, server: string): Promise<Catalog | undefined> {
+async function served(host: Host, place: RequestTarget, server: string): Promise<Catalog | undefined> {
   const { tenant, principal } = place;
   try {
     return await permittedCatalog(await host.server(tenant, server), principal);
@@ -131,7 +131,7 @@ function withoutRelease(address: string): string | undefined {
 }
 
 /** A principal that may use nothing of a server does not learn that it exists. */
-function mayKnow({ principal }: Pick<ServerPlace, "principal">, server: string): boolean {
+function mayKnow({ principal }: Pick<RequestTarget, "principal">, server: string): boolean {
   return !principal || principal.permits("call", server) || principal.permits("read", server);
 }
 

@@ -2,7 +2,7 @@ import type { ContractChange } from "../../contract/change.ts";
 import { compareContracts } from "../../contract/compare.ts";
 import type { Contract } from "../../contract/contract.ts";
 import { jsonBlock, type Cid } from "../../lib/cid.ts";
-import { contractHash, knownOf } from "../../upstream/calls/contract-hash.ts";
+import { contractHash, knownParameters } from "../../upstream/calls/contract-hash.ts";
 import { schemaOf } from "./design.ts";
 import type { Profile } from "./profile.ts";
 
@@ -28,7 +28,7 @@ export function checkProfile(profile: Profile, current: Contract): ProfileCheck 
   const before = profile.contract ?? writtenContract(profile);
   const currentContract = jsonBlock(current).cid;
   if (!before) return byHash(profile.meta.schema_hash, contractHash(current), currentContract);
-  const known = knownOf(before);
+  const known = knownParameters(before);
   const changes = compareContracts(before, current).filter((change) => matters(change, profile, before));
   return {
     status: statusOf(changes),

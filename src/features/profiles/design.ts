@@ -1,8 +1,8 @@
 import type { Contract, ToolContract } from "../../contract/contract.ts";
-import { jsonBlockInTurns } from "../../lib/cid.ts";
+import { jsonBlockYielding } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isObject, type JsonObject, type JsonSchema, type Json } from "../../lib/json.ts";
-import { contractHashInTurns, knownOf } from "../../upstream/calls/contract-hash.ts";
+import { contractHashInTurns, knownParameters } from "../../upstream/calls/contract-hash.ts";
 import type { ProfileMeta, ProfileTool } from "./profile.ts";
 import type { ProfileFiles } from "./save.ts";
 
@@ -42,8 +42,8 @@ export async function pinned(
   now: Date,
 ): Promise<Pick<ProfileMeta, "schema_hash" | "contract_cid" | "schema_updated">> {
   return {
-    schema_hash: await contractHashInTurns(contract, knownOf(contract)),
-    contract_cid: (await jsonBlockInTurns(contract)).cid,
+    schema_hash: await contractHashInTurns(contract, knownParameters(contract)),
+    contract_cid: (await jsonBlockYielding(contract)).cid,
     schema_updated: now.toISOString(),
   };
 }

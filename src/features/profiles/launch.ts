@@ -5,7 +5,7 @@ import { invalidLauncher } from "../../upstream/launch/command.ts";
 import {
   fillTemplate,
   isOwnSetting,
-  variablesTaken,
+  launchVariables,
   type Launch,
   type Template,
 } from "../../upstream/launch/launch.ts";
@@ -23,7 +23,7 @@ export function profileLaunch(profile: Profile, env: NodeJS.ProcessEnv): Launch 
   if (profile.origin !== "project") return launchOf(profile, env);
   // A project's files may be written by anyone: they get no token, key or database URL of a Berth.
   const launch = launchOf(profile, Object.fromEntries(Object.entries(env).filter(([name]) => !isOwnSetting(name))));
-  const own = variablesTaken(launch).find(isOwnSetting);
+  const own = launchVariables(launch).find(isOwnSetting);
   if (own === undefined) return launch;
   const message = `@${profile.name}: \${${own}} is a setting of Berth itself, which a project's profile may not use`;
   throw new BerthError("profile_invalid", message);

@@ -3,7 +3,7 @@ import type { JsonObject } from "../../lib/json.ts";
 import type { UpstreamConnection } from "../../upstream/calls/connection.ts";
 import { invalidLauncher } from "../../upstream/launch/command.ts";
 import type { Launch } from "../../upstream/launch/launch.ts";
-import { launcherMeant, launcherOfUrl, parseLauncher } from "../../upstream/launch/launcher-uri.ts";
+import { suggestLauncher, launcherFromUrl, parseLauncher } from "../../upstream/launch/launcher-uri.ts";
 import type { Operation } from "../../upstream/launch/operation.ts";
 
 /** A server and an operation as a person names them: a launcher URI, `@profile/tool?…`, or a server's URL. */
@@ -26,14 +26,14 @@ export async function resolveReference(text: string, resolveProfile: ProfileReso
       throw orPackage(text, error);
     });
   }
-  const parsed = parseLauncher(launcherOfUrl(text));
+  const parsed = parseLauncher(launcherFromUrl(text));
   if (parsed.problems) throw invalidLauncher(parsed.problems);
   return { launch: parsed.launch, operation: parsed.operation };
 }
 
 /** A package's name with a scope looks like a profile's. */
 function orPackage(text: string, error: unknown): Error {
-  const meant = text.includes("/") ? launcherMeant(text) : undefined;
+  const meant = text.includes("/") ? suggestLauncher(text) : undefined;
   if (!(error instanceof BerthError) || error.code !== "profile_not_found" || meant === undefined)
     return error as Error;
   return new BerthError(error.code, `${error.detail}; if you mean the npm package, write ${meant}`);

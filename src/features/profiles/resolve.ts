@@ -1,6 +1,6 @@
 import { BerthError } from "../../lib/errors.ts";
 import { printable } from "../../lib/printable.ts";
-import { contractOf, surveyOf } from "../../upstream/calls/survey.ts";
+import { toContract, surveyServer } from "../../upstream/calls/survey.ts";
 import { invalidLauncher } from "../../upstream/launch/command.ts";
 import { readOperation } from "../../upstream/launch/operation.ts";
 import { decodePiece, splitQuery, UriProblems } from "../../upstream/launch/uri-text.ts";
@@ -34,7 +34,7 @@ export function profileResolver({ env, folder, ignoreSchema, warn }: ProfileSurr
       ...(options && { options }),
       async check(upstream) {
         if (validation === "ignore") return;
-        const check = checkProfile(profile, await contractOf(await surveyOf(upstream)));
+        const check = checkProfile(profile, await toContract(await surveyServer(upstream)));
         if (check.status !== "changed") return;
         const explained = explainDrift(name, reference, check);
         if (validation === "warn") return warn(printable(explained));

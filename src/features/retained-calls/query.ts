@@ -1,5 +1,5 @@
 import type { Request } from "express";
-import { readTime } from "../../audit/filter.ts";
+import { parseTime } from "../../audit/filter.ts";
 import { FAILED } from "../../host/journal/record.ts";
 import { cursorAfter, readListPage } from "../../http/list-page.ts";
 import { BerthError } from "../../lib/errors.ts";
@@ -15,7 +15,7 @@ export function readRetainedCallsQuery(request: Pick<Request, "query">): Retaine
   };
   const time = (name: "since" | "before"): number | undefined => {
     const value = text(name);
-    const ms = value === undefined ? undefined : readTime(value, Date.now());
+    const ms = value === undefined ? undefined : parseTime(value, Date.now());
     if (value === undefined || ms !== undefined) return ms;
     const form = "a time such as 2026-11-22T08:00Z, or a span back from now such as 30m, 12h or 7d";
     throw new BerthError("invalid_params", `"${name}" must be ${form}`);

@@ -13,7 +13,7 @@ import { jsonOf } from "../../host/offers/long-result.ts";
 import type { Cid } from "../../lib/cid.ts";
 import { cutText } from "../../lib/cut-text.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { nextTurn, turnTaker } from "../../lib/event-loop.ts";
+import { yieldToCalls, createYielder } from "../../lib/event-loop.ts";
 import { JsonText, type Json, type JsonObject, type JsonSchema } from "../../lib/json.ts";
 import type { Log } from "../../lib/log.ts";
 import { LongText } from "../../lib/long-text.ts";
@@ -212,7 +212,7 @@ export class RetainedCalls implements CallRetention {
       storedBytesMax: storedBytesOf?.(tenant),
     };
     const secrets = new Map<Grant, Promise<boolean>>();
-    const yieldIfDue = turnTaker();
+    const yieldIfDue = createYielder();
     while (queue.calls.length > 0) {
       const calls: NewRetainedCall[] = [];
       let [taken, bytes] = [0, 0];
@@ -230,7 +230,7 @@ export class RetainedCalls implements CallRetention {
       }
       if (calls.length > 0 && !(await this.#add(tenant, queue, () => store.add(tenant, calls, quota)))) return;
       for (const queued of queue.calls.splice(0, taken)) queue.bytes -= queuedBytes(queued);
-      await nextTurn();
+      await yieldToCalls();
     }
   }
 

@@ -1,6 +1,6 @@
 import { readDirectory, type Directory } from "../../host/directory/directory.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { turnTaker } from "../../lib/event-loop.ts";
+import { createYielder } from "../../lib/event-loop.ts";
 import { secretBounds } from "../../secrets/secret-rules.ts";
 import type { Store } from "../../store/store.ts";
 import type { Secrets } from "./secrets.ts";
@@ -52,7 +52,7 @@ export function createSecretEdits({
       const stored = new Map((await secrets.list(tenant)).map(({ name, changedAt, by }) => [name, { changedAt, by }]));
       const declared = new Map<string, { readonly servers: string[]; more: number }>();
       let unset = 0;
-      const yieldIfDue = turnTaker();
+      const yieldIfDue = createYielder();
       for (const [server, { entry }] of (await readDirectory(store, tenant, directory?.(tenant))).servers) {
         await yieldIfDue();
         for (const name of entry.secrets) {

@@ -1,10 +1,10 @@
-import { LaterAnswer, type HostAnswer } from "../../executor/executor.ts";
+import { DeferredAnswer, type HostAnswer } from "../../executor/executor.ts";
 import type { GuestRequests, Requester } from "../../host/serving/guest-port.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import { limitVariable } from "../../limits/limits.ts";
 import { valueBounds } from "../../limits/value-bounds.ts";
-import type { ValueEntry, ValueItem, ValueRoom } from "../../store/store.ts";
+import type { ValueEntry, ValueItem, ValueQuota } from "../../store/store.ts";
 import { keyProblem, serverLimits, valueProblem } from "../../store/value-rules.ts";
 import type { FeatureCore } from "../feature.ts";
 
@@ -13,7 +13,7 @@ export const KIND = "state";
 
 /** The limits on what servers store. */
 export interface StateRules {
-  readonly quotaFor: (tenant: string) => ValueRoom;
+  readonly quotaFor: (tenant: string) => ValueQuota;
   /** False on a read-only instance. */
   readonly writable: boolean;
   /** Milliseconds since the epoch by the store's clock, by which values expire. */
@@ -26,7 +26,7 @@ export function stateRules({
   limitsOf,
   writable,
 }: Pick<FeatureCore, "store" | "limits" | "limitsOf" | "writable">): StateRules {
-  const quotaFor = (tenant: string): ValueRoom => {
+  const quotaFor = (tenant: string): ValueQuota => {
     const { stateBytes, storedBytes } = limitsOf(tenant);
     return {
       keysPerServer: valueBounds.valuesPerServer,
@@ -64,7 +64,7 @@ export function stateRequests({ quotaFor, writable, now }: StateRules): GuestReq
     const entry = await store.values.get(tenant, KIND, server, readKey(params));
     if (!entry) return null;
     if (entry.value.length <= SHORT_BYTES) return toView(entry);
-    return new LaterAnswer("json", async () => Buffer.from(JSON.stringify(toView(entry))));
+    return new DeferredAnswer("json", async () => Buffer.from(JSON.stringify(toView(entry))));
   }
 
   async function set({ tenant, server, store }: Requester, params: JsonObject): Promise<HostAnswer> {
@@ -100,7 +100,7 @@ export function stateRequests({ quotaFor, writable, now }: StateRules): GuestReq
     if (limit < 1) throw new TypeError('"limit" of a list of state is at least 1');
     const max = Math.min(limit, valueListKeys);
     const valueBytesMax = values === true ? valueListBytes : undefined;
-    return new LaterAnswer("json", async () => {
+    return new DeferredAnswer("json", async () => {
       const { items, next } = await store.values.list(tenant, KIND, server, { prefix, after, max, valueBytesMax });
       return Buffer.from(JSON.stringify({ items: items.map(itemView), next }));
     });

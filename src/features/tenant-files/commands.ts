@@ -6,11 +6,11 @@ import { isTyped } from "../../commands/terminal.ts";
 import { type Config, packageVersion } from "../../config.ts";
 import { readImage } from "../../image/read.ts";
 import type { Cid } from "../../lib/cid.ts";
-import { inDraft, publish } from "../../lib/draft-file.ts";
+import { withDraftFile, publish } from "../../lib/draft-file.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { Problem } from "../../lib/problem.ts";
-import { basePathOf } from "../../lib/tenant-name.ts";
+import { tenantBasePath } from "../../lib/tenant-name.ts";
 import type { WithStore } from "../feature.ts";
 import { checkImage, type Imported, importImage, importTenant } from "./import-tenant.ts";
 import { importedPrograms, permitPrograms } from "./permit-imported-programs.ts";
@@ -117,7 +117,7 @@ function importImageFolder(withStore: WithStore, folder: string, options: Import
       return 0;
     }
     const { changed, kept } = await importImage(store, as, image, { by: BY_IMPORT });
-    console.error(`The tenant ${as} is served at ${basePathOf(as)}/mcp: ${changed.length} names follow the image.`);
+    console.error(`The tenant ${as} is served at ${tenantBasePath(as)}/mcp: ${changed.length} names follow the image.`);
     for (const { kind, name, message } of kept) console.error(message ?? `The ${kind} ${name} stays as it was edited.`);
     return 0;
   });
@@ -161,7 +161,7 @@ function tellExported(name: string, { secretNames, ...written }: Written): void 
 }
 
 function tellImported({ tenant, secretNames, header, limits: own, ...imported }: Imported): void {
-  console.error(`The tenant ${tenant} is served at ${basePathOf(tenant)}/mcp: ${said(imported)}.`);
+  console.error(`The tenant ${tenant} is served at ${tenantBasePath(tenant)}/mcp: ${said(imported)}.`);
   const texts = (limits: JsonObject) => Object.entries(limits).map(([key, value]) => `${key}=${JSON.stringify(value)}`);
   const limits = texts(own);
   if (limits.length > 0) console.error(`Limits of its own: ${limits.join(", ")}.`);
@@ -176,7 +176,7 @@ function said({ contents, bytes, changes }: { contents: number; bytes: number; c
 }
 
 async function writeFile(file: string, lines: AsyncGenerator<string, Written>): Promise<Written> {
-  return inDraft(file, async (draft) => {
+  return withDraftFile(file, async (draft) => {
     const handle = await open(draft, "r+");
     const stream = handle.createWriteStream();
     const written = await writeTo(stream, lines);

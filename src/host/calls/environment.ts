@@ -1,11 +1,11 @@
 import type { ServerEntry } from "../../entry/entry.ts";
 import type { EnvironmentValue } from "../../entry/environment-fields.ts";
-import { EnvironmentFault, LaterAnswer, type HostPort } from "../../executor/executor.ts";
+import { EnvironmentFault, DeferredAnswer, type HostPort } from "../../executor/executor.ts";
 import { FOLDER_VARIABLE } from "../../executor/guest/wire.mts";
 import { LastKnown } from "../../lib/last-known.ts";
 import type { Log } from "../../lib/log.ts";
 import type { Grant } from "../../secrets/grants.ts";
-import { fillTemplate, variablesOf } from "../../upstream/launch/launch.ts";
+import { fillTemplate, templateVariables } from "../../upstream/launch/launch.ts";
 
 /** The environment that an entry gives its code: names and values together. */
 const BYTES_MAX = 256 * 1024;
@@ -103,7 +103,7 @@ export function environmentForTrial({
 async function fill(source: EnvironmentSource, name: string, value: EnvironmentValue): Promise<string | undefined> {
   const { tenant, server, log } = source;
   const known = new Map<string, string | undefined>();
-  for (const inner of variablesOf(value.text)) {
+  for (const inner of templateVariables(value.text)) {
     if (!known.has(inner)) known.set(inner, await valueOf(source, value, inner));
   }
   const { text, unset } = fillTemplate(value, (inner) => known.get(inner));
@@ -136,7 +136,7 @@ async function valueOf(
   }
   if (!mayRead(entry, name)) return undefined;
   const answer = await source.port.request("variable", { name }, NO_CALL);
-  const bytes = answer instanceof LaterAnswer ? await answer.read() : undefined;
+  const bytes = answer instanceof DeferredAnswer ? await answer.read() : undefined;
   if (!bytes) return undefined;
   if (bytes.length > BYTES_MAX) {
     const most = `${BYTES_MAX} bytes`;
@@ -154,7 +154,7 @@ function mayRead({ variables }: Pick<ServerEntry, "variables">, name: string): b
 
 async function cidOf({ port }: EnvironmentSource, name: string): Promise<string | null> {
   const answer = await port.request("variable", { name }, NO_CALL);
-  return answer instanceof LaterAnswer ? (answer.cid ?? null) : null;
+  return answer instanceof DeferredAnswer ? (answer.cid ?? null) : null;
 }
 
 /** It is read for the program as a whole. */

@@ -1,23 +1,23 @@
 import { isIP } from "node:net";
 import type { RequestedGrant } from "../../discover/discovery.ts";
-import { complain, inside, type ConfigPlace } from "../../entry/config-place.ts";
-import { consentOfEither } from "../../entry/consent-field.ts";
+import { addProblem, inside, type ConfigPlace } from "../../entry/config-place.ts";
+import { combineConsent } from "../../entry/consent-field.ts";
 import { entryFieldList } from "../../entry/entry-fields.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
-import { wordsOf } from "../../entry/grant-requests.ts";
+import { describeRequest } from "../../entry/grant-requests.ts";
 import type { Offered } from "../../entry/offer.ts";
-import { LaterAnswer, type GuestProgram, type HostAnswer, type HostPort } from "../../executor/executor.ts";
-import { noFolders, type Folders, type FoldersNow } from "../../folders/folders.ts";
+import { DeferredAnswer, type GuestProgram, type HostAnswer, type HostPort } from "../../executor/executor.ts";
+import { noFolders, type Folders, type CurrentFolders } from "../../folders/folders.ts";
 import type { Cid } from "../../lib/cid.ts";
-import { turnTaker } from "../../lib/event-loop.ts";
+import { createYielder } from "../../lib/event-loop.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { Log } from "../../lib/log.ts";
 import { SECRET_NOT_SET, type Problem } from "../../lib/problem.ts";
-import { basePathOf, DEFAULT_TENANT } from "../../lib/tenant-name.ts";
+import { tenantBasePath, DEFAULT_TENANT } from "../../lib/tenant-name.ts";
 import { isPublicAddress } from "../../network/addresses.ts";
 import { allowedByBoth, parseAllowedHost, type AllowedHost } from "../../network/allow-list.ts";
 import { Fetches, type FetchLimits } from "../../network/fetches.ts";
-import { fitsPort, type PrivateHost } from "../../network/private-hosts.ts";
+import { matchesPort, type PrivateHost } from "../../network/private-hosts.ts";
 import type { SocketGrant } from "../../network/relay-wire.ts";
 import type { Grant, Grants } from "../../secrets/grants.ts";
 import type { DirectoryEntry } from "../directory/directory.ts";
@@ -37,7 +37,7 @@ export interface Granted {
   /** The environment of its code; undefined when its entry sets nothing. */
   readonly environment: Environment | undefined;
   /** Its folders as they are now; undefined when there are none. Rejects with a `FolderFault`. */
-  readonly foldersNow?: (() => Promise<FoldersNow>) | undefined;
+  readonly foldersNow?: (() => Promise<CurrentFolders>) | undefined;
   /** The sockets of its code. */
   readonly network: NonNullable<GuestProgram["network"]>;
 }
@@ -93,7 +93,7 @@ export function asGivenNow(then: ServerEntry, { entry: now, refused }: Directory
     secrets: inBoth(then.secrets, now.secrets) ?? [],
     network: allowedByBoth(then.network, now.network),
     folders: inBoth(then.folders, now.folders) ?? [],
-    consent: consentOfEither(then, now),
+    consent: combineConsent(then, now),
     limits: now.limits,
     retainCallsMs: now.retainCallsMs,
     ...(variables && { variables }),
@@ -173,7 +173,7 @@ export async function grantTo(
 /** How somebody with the right to change grants accepts what a definition requests, as a part of a sentence. */
 export function acceptanceOf(tenant: string, server: string): string {
   const ofTenant = tenant === DEFAULT_TENANT ? "" : ` --tenant ${tenant}`;
-  return `accept it at ${basePathOf(tenant)}/mcp/meta/${encodeURIComponent(server)}?tab=settings, or with "berth grant ${server}${ofTenant}"`;
+  return `accept it at ${tenantBasePath(tenant)}/mcp/meta/${encodeURIComponent(server)}?tab=settings, or with "berth grant ${server}${ofTenant}"`;
 }
 
 function requestedHosts(requested: readonly RequestedGrant[]): AllowedHost[] {
@@ -233,7 +233,7 @@ function grantedPort(port: HostPort, { grant, refusal, network, isGivenNow, vari
           return port.request(op, params, call);
         case "cid":
           if (!isNamed) return port.request(op, params, call);
-          return new LaterAnswer("bytes", async () =>
+          return new DeferredAnswer("bytes", async () =>
             (await isNamed(params, call)) ? readAll(await port.request(op, params, call)) : undefined,
           );
         default:
@@ -258,11 +258,11 @@ function namedBy(port: HostPort, variables: readonly string[]) {
   const said = new Map<string, { readonly cid: Cid; readonly says: string | undefined }>();
 
   return async ({ cid }: JsonObject, call: Parameters<HostPort["request"]>[2]): Promise<boolean> => {
-    const takeTurns = turnTaker();
+    const takeTurns = createYielder();
     for (const name of variables) {
       await takeTurns();
       const value = await port.request("variable", { name }, call);
-      if (!(value instanceof LaterAnswer) || value.cid === undefined) continue;
+      if (!(value instanceof DeferredAnswer) || value.cid === undefined) continue;
       if (value.cid === cid) return true;
       let known = said.get(name);
       if (known?.cid !== value.cid) {
@@ -280,12 +280,12 @@ function namedBy(port: HostPort, variables: readonly string[]) {
 const CID_BYTES_MAX = 4_096;
 
 async function readAll(answer: HostAnswer): Promise<Uint8Array | undefined> {
-  return answer instanceof LaterAnswer ? answer.read() : undefined;
+  return answer instanceof DeferredAnswer ? answer.read() : undefined;
 }
 
 async function readSecret(grant: Grant, { name }: JsonObject): Promise<HostAnswer> {
   if (typeof name !== "string") throw new TypeError('"name" must be a string');
-  return new LaterAnswer("text", async () => {
+  return new DeferredAnswer("text", async () => {
     const value = await grant.read(name);
     return value === undefined ? undefined : Buffer.from(value);
   });
@@ -311,25 +311,25 @@ export async function grantProblems(
   const opened = network?.privateHostsOf(tenant) ?? [];
   for (const { kind, name, port } of tenant === DEFAULT_TENANT ? [] : entry.network) {
     if (kind !== "host" || isIP(name) === 0 || isPublicAddress(name)) continue;
-    if (opened.some((host) => host.name === name && fitsPort(host, port))) continue;
+    if (opened.some((host) => host.name === name && matchesPort(host, port))) continue;
     const message = `${name} is not a public address; whoever runs this Berth can open it with BERTH_PRIVATE_HOSTS`;
-    complain(place, "private-address", message, "warning");
+    addProblem(place, "private-address", message, "warning");
   }
   for (const name of entry.folders) {
     const fault = folders.problem(tenant, name);
     const at = inside(inside({ pointer: "", problems }, server), "folders");
-    if (fault !== undefined) complain(at, "folder-not-declared", fault, "warning");
+    if (fault !== undefined) addProblem(at, "folder-not-declared", fault, "warning");
   }
   for (const name of (await grant?.missing()) ?? []) {
     const request = requested.find(({ field, value }) => field === "secrets" && value === name);
     if (operatorGrants && request) {
       const { file, line, column } = request;
-      const message = `${wordsOf(request)}, and it has no value: ${operatorGrants.howToSet(name)}`;
+      const message = `${describeRequest(request)}, and it has no value: ${operatorGrants.howToSet(name)}`;
       problems.push({ code: SECRET_NOT_SET, message, severity: "warning", file, line, column });
       continue;
     }
     const how = operatorGrants?.howToSet(name) ?? `set it at /secrets, or with "berth secret set ${name}"`;
-    complain(secretsPlace(server, problems), SECRET_NOT_SET, `The secret "${name}" is not set: ${how}`, "warning");
+    addProblem(secretsPlace(server, problems), SECRET_NOT_SET, `The secret "${name}" is not set: ${how}`, "warning");
   }
   return problems;
 }
@@ -348,7 +348,7 @@ export function leaveOutNamesakes(server: string, { tools, problems }: Offered, 
     const message = `${what} and a parameter of the tool "${tool}" are the same variable; rename one of them`;
     const place = inside(inside({ pointer: "", problems }, server), "env");
     const at = isSecret ? secretsPlace(server, problems) : inside(place, name);
-    complain({ ...at, tool }, isSecret ? "secret-is-parameter" : "env-is-parameter", message);
+    addProblem({ ...at, tool }, isSecret ? "secret-is-parameter" : "env-is-parameter", message);
   }
 }
 

@@ -2,7 +2,7 @@ import { isIP } from "node:net";
 import type { RequestedGrant } from "../../discover/discovery.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
 import type { EnvironmentValue } from "../../entry/environment-fields.ts";
-import { wordsOf } from "../../entry/grant-requests.ts";
+import { describeRequest } from "../../entry/grant-requests.ts";
 import type { Problem } from "../../lib/problem.ts";
 import { isPublicAddress } from "../../network/addresses.ts";
 import { parseAllowedHost, type AllowedHost } from "../../network/allow-list.ts";
@@ -68,7 +68,7 @@ export function privateRequests(
     const host = hostOf(request);
     if (!host || !isPrivate(host) || names(network, host)) return [];
     const { value, file, line, column } = request;
-    const message = `${wordsOf(request)}, which is a private one, and no tag grants these: start berth dev with --allow-net ${value}`;
+    const message = `${describeRequest(request)}, which is a private one, and no tag grants these: start berth dev with --allow-net ${value}`;
     return [{ code: "network-requested", message, severity: "warning", file, line, column }];
   });
 }

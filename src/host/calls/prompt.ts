@@ -1,6 +1,6 @@
 import type { PromptContract } from "../../contract/contract.ts";
 import {
-  filledPrompt,
+  fillPrompt,
   PLACEHOLDER,
   type ConfiguredPrompt,
   type PromptTask,
@@ -98,7 +98,7 @@ export function writtenPrompt(
         names.map((name) => [name, Object.hasOwn(args, name) ? (args[name] as string) : ""]),
       );
       if (unitsAtMost(values) <= readingBounds.inlineBodyBytes)
-        return filledPrompt({ template, names, values }, outputBytes)!;
+        return fillPrompt({ template, names, values }, outputBytes)!;
       const parts = await fill({ template, names, values });
       if (!parts)
         throw refuse(`with these values it has more than ${outputBytes} characters (${limitVariable("outputBytes")})`);

@@ -9,7 +9,7 @@ import { JsonText, isObject, type JsonObject, type Json } from "../../lib/json.t
 import type { Log } from "../../lib/log.ts";
 import type { Trace } from "../../lib/trace.ts";
 import { limitVariable } from "../../limits/limits.ts";
-import { answersForFunction, optionsFor, contextOf } from "../../outcome/answers.ts";
+import { answersForFunction, optionsFor, createCallContext } from "../../outcome/answers.ts";
 import { CONTEXT_KEY, contextMeta, TOOL_KEY, type CallerContext, type CallContext } from "../../outcome/context.ts";
 import { unwrapResult } from "../../outcome/unwrap.ts";
 import type { Grant } from "../../secrets/grants.ts";
@@ -332,7 +332,7 @@ export function scriptRun(
       argv: argumentVector(texts),
       env: {
         ...traced(given.trace),
-        ...told(contextOf(name, {}, given, toolOptions)),
+        ...told(createCallContext(name, {}, given, toolOptions)),
         ...environment(shape, texts),
         ...granted,
       },

@@ -1,4 +1,4 @@
-import { digestOfApp, digestOfFile } from "../../contract/contents-digests.ts";
+import { hashAppContents, hashSkillFile } from "../../contract/contents-digests.ts";
 import type { Contract, PromptContract, SkillContract, ToolContract } from "../../contract/contract.ts";
 import { EXTENSION_TASKS } from "../../contract/extensions.ts";
 import type { Cid } from "../../lib/cid.ts";
@@ -6,12 +6,12 @@ import { cutText } from "../../lib/cut-text.ts";
 import { BerthError, type ErrorCode } from "../../lib/errors.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { Limits } from "../../limits/limits.ts";
-import { contextOf } from "../../outcome/answers.ts";
+import { createCallContext } from "../../outcome/answers.ts";
 import { contextMeta } from "../../outcome/context.ts";
 import type { RetryLimits } from "../../outcome/retry.ts";
 import { appBounds } from "../../upstream/calls/apps.ts";
 import type { ToolResult } from "../../upstream/messages/results.ts";
-import { PassedOnError, UpstreamError, errorBounds } from "../../upstream/messages/upstream-error.ts";
+import { RelayedError, UpstreamError, errorBounds } from "../../upstream/messages/upstream-error.ts";
 import type { ToolJournal } from "../journal/journal.ts";
 import type { CallOptions, CallResult, Completer, Prompt, ReadResult, Resource, Tool } from "../offers/catalog.ts";
 import { completionOf } from "../offers/completion.ts";
@@ -51,7 +51,7 @@ export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): 
     callMs: limits.upstreamCallMs,
     run(args, options) {
       // Repeats the arguments if there is anything else to say, which is rare.
-      const context = contextMeta(contextOf(name, args, options, configured));
+      const context = contextMeta(createCallContext(name, args, options, configured));
       const meta = isEmpty(context) ? options.meta : { ...options.meta, ...context };
       const { task } = options;
       // A legacy upstream has wrapped the value itself.
@@ -156,7 +156,7 @@ export function upstreamResource(hosted: HostedUpstream, uri: string, { app, ski
 
 /** Throws `upstream_changed` for contents that nobody approved, and has the upstream looked at again. */
 function checkApp(hosted: HostedUpstream, uri: string, approved: Cid | null, { contents }: ReadResult): void {
-  if (approved !== null && digestOfApp(contents, appBounds.upstreamAppBytes) === approved) return;
+  if (approved !== null && hashAppContents(contents, appBounds.upstreamAppBytes) === approved) return;
   hosted.upstream.hasChanged();
   const detail = `the app "${uri}" is not what was approved; it is withheld until a person approves the change`;
   throw new BerthError("upstream_changed", detail);
@@ -168,7 +168,7 @@ function checkFile(hosted: HostedUpstream, uri: string, skills: readonly SkillCo
     resources === "dynamic" ? [] : resources.filter((file) => file.uri === uri),
   );
   if (listed.length === 0) return;
-  const digest = read instanceof LongObject ? read.file : digestOfFile(read.contents);
+  const digest = read instanceof LongObject ? read.file : hashSkillFile(read.contents);
   if (listed.every((file) => file.digest === digest)) return;
   hosted.upstream.hasChanged();
   const detail = `the file "${uri}" is not what was approved with its skill: it has another digest, and is not passed on`;
@@ -248,7 +248,7 @@ function passedOn(error: unknown, isWithinTask = false): unknown {
   const said = { rpc, message: cutText(message, upstreamErrorBytes), data: isShort ? data : undefined };
   const code =
     rpc === INVALID_PARAMS ? "invalid_params" : rpc === MISSING_CAPABILITY ? "missing_capability" : error.code;
-  return new PassedOnError(code, said, error);
+  return new RelayedError(code, said, error);
 }
 
 /** True for the error that a task of the upstream ended with. */

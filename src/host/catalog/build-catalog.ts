@@ -1,15 +1,15 @@
 import { contractBounds } from "../../contract/contract-bounds.ts";
-import { isOwn } from "../../entry/address.ts";
-import { consentProblems, asksConsent } from "../../entry/consent-field.ts";
+import { isOwnUri } from "../../entry/address.ts";
+import { consentProblems, requiresConsent } from "../../entry/consent-field.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
 import { requestProblems, ungranted } from "../../entry/grant-requests.ts";
 import { retentionProblems } from "../../entry/grants-fields.ts";
-import { checkOptions, leaveOut, offerOf, type Offered } from "../../entry/offer.ts";
+import { checkOptions, leaveOut, buildOffer, type Offered } from "../../entry/offer.ts";
 import type { PromptTask } from "../../entry/prompt-fields.ts";
 import type { Executor } from "../../executor/executor.ts";
 import type { HostPort } from "../../executor/executor.ts";
 import { rawBlock, type Block, type Cid } from "../../lib/cid.ts";
-import { valuesIn, type JsonObject } from "../../lib/json.ts";
+import { countValues, type JsonObject } from "../../lib/json.ts";
 import { withoutSetVariables } from "../../lib/problem.ts";
 import type { Limits } from "../../limits/limits.ts";
 import type { FetchLimits } from "../../network/fetches.ts";
@@ -118,7 +118,7 @@ async function prepareRelease(
   const own = { definition, entry };
   const code = await compiledDefinition(server, own, dependencies.compileOnce, dependencies);
   const { found, language, bundle, compiled } = code;
-  const offered = offerOf(server, found, entry);
+  const offered = buildOffer(server, found, entry);
   const given = { definition: definition ?? null, found: compiled, entry: rawBlock(JSON.stringify(entry.raw)).cid };
   await applyTransforms(offered, { tenant, server, given, entry, found }, port, dependencies);
   leaveOut(offered, entry);
@@ -204,7 +204,7 @@ async function serveRelease(
     if (!tool || tools.has(name)) return tools.get(name);
     const { contract, function: own } = tool;
     const run = runOf({ name, call: own.call, toolOptions: optionsOf(entry, name), takesUnread: true });
-    const consent = asksConsent(entry, name, own.name)
+    const consent = requiresConsent(entry, name, own.name)
       ? dependencies.consents.of({ ...journal.release, tool: name }, contract.inputSchema)
       : undefined;
     const { errorLocations = false } = dependencies;
@@ -315,9 +315,9 @@ function bySchemes<Item extends { readonly uri: string }, Found>(
   items: readonly Item[],
   lookUp: (some: readonly Item[]) => (uri: string) => Found,
 ): (uri: string) => Found {
-  const own = lookUp(items.filter(({ uri }) => isOwn(uri)));
-  const others = lookUp(items.filter(({ uri }) => !isOwn(uri)));
-  return (uri) => (isOwn(uri) ? own : others)(uri);
+  const own = lookUp(items.filter(({ uri }) => isOwnUri(uri)));
+  const others = lookUp(items.filter(({ uri }) => !isOwnUri(uri)));
+  return (uri) => (isOwnUri(uri) ? own : others)(uri);
 }
 
 /** Many tools of an entry may share one function, each with all of its schemas. */
@@ -327,7 +327,7 @@ function checkSize(server: string, { tools, resources, prompts }: Offered, skill
   const listed = [...tools.values(), ...resources.values(), ...prompts.values()].map(({ contract }) => contract);
   for (const contract of [...listed, ...skills.contracts]) {
     bytes += Buffer.byteLength(JSON.stringify(contract));
-    values += valuesIn(contract, contractValues);
+    values += countValues(contract, contractValues);
     if (bytes <= contractBytes && values <= contractValues) continue;
     const limit =
       bytes > contractBytes

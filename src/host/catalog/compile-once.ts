@@ -1,9 +1,9 @@
-import { isServiceFault, nothingFound, type DefinitionSource } from "../../discover/discovery.ts";
-import { packageImports } from "../../discover/files/imports.ts";
+import { isServiceFault, emptyDiscovery, type DefinitionSource } from "../../discover/discovery.ts";
+import { findPackageImports } from "../../discover/files/imports.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
-import { claimedNow, compiledHere, type ClaimLookup } from "../../image/claimed.ts";
+import { findCurrentClaim, tryReadCompiled, type ClaimLookup } from "../../image/claimed.ts";
 import { derivedEntries, derivedKeys, packCompiled, readCompiled, type CompiledResult } from "../../image/compiled.ts";
-import { storedDefinition } from "../../image/definition.ts";
+import { loadStoredDefinition } from "../../image/definition.ts";
 import { BoundedMap } from "../../lib/bounded-map.ts";
 import { matches, type Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
@@ -16,7 +16,7 @@ import {
   type PackageSet,
 } from "../../packages/package-set.ts";
 import { interpreterProblem } from "../../processes/interpreter.ts";
-import { ifSound } from "../../store/if-sound.ts";
+import { unlessDamaged } from "../../store/if-sound.ts";
 import type { Store } from "../../store/store.ts";
 import type { KeptCode } from "./cached-code.ts";
 import type { CompileFor } from "./compile-queue.ts";
@@ -60,9 +60,9 @@ export interface CompilingParts {
  */
 export function compilingOnce(
   tenant: string,
-  { store, compile, compileKey, claimed = claimedNow, packageSet, keptCode }: CompilingParts,
+  { store, compile, compileKey, claimed = findCurrentClaim, packageSet, keptCode }: CompilingParts,
 ): CompileOnce {
-  const readTarball = (cid: Cid): Promise<Uint8Array | undefined> => ifSound(store.content(tenant, cid));
+  const readTarball = (cid: Cid): Promise<Uint8Array | undefined> => unlessDamaged(store.content(tenant, cid));
   const imported = new Set<string>();
   let set = packageSet;
   const compileAnew = async (key: string, definition: Cid, source: DefinitionSource): Promise<CompiledResult> => {
@@ -76,8 +76,8 @@ export function compilingOnce(
   };
 
   const source = async (server: string, definition: Cid): Promise<DefinitionSource> => {
-    const loaded = await storedDefinition(store, tenant, definition, server);
-    const specifiers = packageImports(loaded);
+    const loaded = await loadStoredDefinition(store, tenant, definition, server);
+    const specifiers = findPackageImports(loaded);
     if (specifiers.length === 0) return loaded;
     set ??= await packageSetOf(store, tenant);
     for (const specifier of specifiers) imported.add(specifier);
@@ -88,8 +88,8 @@ export function compilingOnce(
 
   const compileOnce = async (definition: Cid, source: DefinitionSource): Promise<CompiledResult> => {
     const key = compileKey(definition, source);
-    const known = await ifSound(store.derived(key));
-    const compiled = known && compiledHere(known);
+    const known = await unlessDamaged(store.derived(key));
+    const compiled = known && tryReadCompiled(known);
     if (compiled && (await isHeld(tenant, derivedKeys(key, compiled)))) return compiled;
     return (await claimed(store, tenant, key)) ?? compileAnew(key, definition, source);
   };
@@ -108,10 +108,10 @@ export function compilingOnce(
 
   const readCode = async (server: string, definition: Cid, bundle: Cid): Promise<Uint8Array> => {
     const read = async (): Promise<Uint8Array | undefined> => {
-      const bytes = await ifSound(store.derived(bundle));
+      const bytes = await unlessDamaged(store.derived(bundle));
       if (bytes && matches(bundle, bytes)) return bytes;
       // A claimed bundle is content of the tenant.
-      return ifSound(store.content(tenant, bundle));
+      return unlessDamaged(store.content(tenant, bundle));
     };
     let bytes = await read();
     if (!bytes) {
@@ -149,7 +149,7 @@ export async function compiledDefinition(
     if (offers.length === 0) {
       throw refused(server, [problem("missing-definition", "No definition is named for this server")]);
     }
-    const found = { ...nothingFound, problems: [], bundle: null };
+    const found = { ...emptyDiscovery, problems: [], bundle: null };
     return { found, language: "typescript", bundle: null, compiled: null };
   }
   const source = await compileOnce.source(server, definition);
@@ -181,7 +181,7 @@ export async function packageSetOf(store: Store, tenant: string): Promise<Packag
   const record = await store.name(tenant, "variable", PACKAGES);
   if (!record) return undefined;
   if (!setsRead.has(record.cid)) {
-    const bytes = await ifSound(store.content(tenant, record.cid));
+    const bytes = await unlessDamaged(store.content(tenant, record.cid));
     if (!bytes) return undefined;
     setsRead.set(record.cid, readPackageSet(new TextDecoder().decode(bytes)));
   }

@@ -2,10 +2,10 @@ import { contractBounds } from "../../contract/contract-bounds.ts";
 import type { ReadEntry, ServerEntry } from "../../entry/entry.ts";
 import { readCheckedEntry } from "../../entry/mcps.ts";
 import type { HostPort } from "../../executor/executor.ts";
-import { lacksDescriptor, noDescriptors } from "../../lib/error-mapping.ts";
+import { isDescriptorShortage, noDescriptors } from "../../lib/error-mapping.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { turnTaker } from "../../lib/event-loop.ts";
-import { valuesIn } from "../../lib/json.ts";
+import { createYielder } from "../../lib/event-loop.ts";
+import { countValues } from "../../lib/json.ts";
 import type { Log } from "../../lib/log.ts";
 import type { Problem } from "../../lib/problem.ts";
 import type { DirectoryEntry } from "../directory/directory.ts";
@@ -57,7 +57,7 @@ async function load(
   dependencies: LoadDependencies,
   { prepared, record = (...release) => recordRelease(dependencies, ...release) }: LoadOptions,
 ): Promise<Loaded> {
-  const takeTurns = turnTaker();
+  const takeTurns = createYielder();
   // The directory read it without its schemas, because most servers are never requested.
   const checked =
     prepared?.checked ??
@@ -74,7 +74,7 @@ async function load(
   const { catalog, blocks } = built;
   if (dependencies.writable) await record(tenant, server, catalog.release, blocks, entry.upstream !== undefined);
   const written = blocks.find(({ cid }) => cid === catalog.contractCid)?.bytes.length;
-  const heldBytes = written && written + VALUE_BYTES * valuesIn(catalog.contract, contractBounds.contractValues);
+  const heldBytes = written && written + VALUE_BYTES * countValues(catalog.contract, contractBounds.contractValues);
   const all = [...problems, ...catalog.problems];
   return {
     catalog: { ...catalog, ...(heldBytes !== undefined && { heldBytes }), problems: all },
@@ -96,7 +96,7 @@ const VALUE_BYTES = 64;
  */
 export function refusalOf(tenant: string, server: string, error: unknown, log: Log): BerthError {
   if (error instanceof BerthError) return error;
-  if (lacksDescriptor(error)) return noDescriptors(error);
+  if (isDescriptorShortage(error)) return noDescriptors(error);
   log.error({ err: error, tenant, server }, "a server failed unexpectedly");
   const message = "It failed unexpectedly: see the log of the service";
   return refused(server, [{ code: "unforeseen", message, severity: "error" }]);

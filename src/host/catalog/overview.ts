@@ -1,6 +1,6 @@
 import type { Cid } from "../../lib/cid.ts";
 import type { BerthError } from "../../lib/errors.ts";
-import { mapInTurns } from "../../lib/event-loop.ts";
+import { mapYielding } from "../../lib/event-loop.ts";
 import { listedProblems, type Problem } from "../../lib/problem.ts";
 import type { DirectoryEntry } from "../directory/directory.ts";
 import type { Catalog } from "../offers/catalog.ts";
@@ -53,7 +53,7 @@ export class Overviews {
     servers: readonly { readonly name: string; readonly listed: DirectoryEntry }[],
     { loaded, summarize }: Servers,
   ): Promise<Overview[]> {
-    return mapInTurns(servers, async ({ name, listed }) => {
+    return mapYielding(servers, async ({ name, listed }) => {
       const known = this.#known.get(listed);
       const catalog = known && loaded(name);
       const isSame = !catalog || (catalog.release === known.release && catalog.contractCid === known.contract);

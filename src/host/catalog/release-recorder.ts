@@ -1,6 +1,6 @@
 import { rawBlock, type Block, type Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { nextTurn } from "../../lib/event-loop.ts";
+import { yieldToCalls } from "../../lib/event-loop.ts";
 import type { Log } from "../../lib/log.ts";
 import type { Store } from "../../store/store.ts";
 import { cacheBounds } from "./catalog-cache.ts";
@@ -122,7 +122,7 @@ export class ReleaseRecorder {
   async #write(): Promise<void> {
     try {
       while (this.#waiting.size > 0) {
-        await nextTurn();
+        await yieldToCalls();
         await this.#writeSome();
       }
       if (this.#isFailing) this.#dependencies.log.info("the releases that waited for the store are recorded");

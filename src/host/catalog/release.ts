@@ -3,7 +3,7 @@ import { EXTENSION_UI } from "../../contract/extensions.ts";
 import { skillResource, SKILLS_OFFERED } from "../../contract/skills.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
 import type { Offered, OfferedPrompt, OfferedResource, OfferedTool } from "../../entry/offer.ts";
-import { jsonBlock, jsonBlockInTurns, rawBlock, type Block, type Cid } from "../../lib/cid.ts";
+import { jsonBlock, jsonBlockYielding, rawBlock, type Block, type Cid } from "../../lib/cid.ts";
 import type { Problem } from "../../lib/problem.ts";
 import type { PackagesInReach } from "../../packages/package-set.ts";
 import type { Contract, Offer, ResourceContract, ResourceTemplateContract } from "../offers/catalog.ts";
@@ -77,7 +77,7 @@ export async function createRelease(input: {
     ...(skills.contracts.length > 0 && { skills: skills.contracts }),
     ...(Object.keys(extensions).length > 0 && { extensions }),
   };
-  const contractBlock = await jsonBlockInTurns(contract);
+  const contractBlock = await jsonBlockYielding(contract);
   const configBlock = rawBlock(JSON.stringify(entry.raw));
   const packagesBlock = packages && jsonBlock(packages);
   const parts: ReleaseParts = {

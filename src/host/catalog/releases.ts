@@ -1,13 +1,13 @@
-import { soundContract } from "../../contract/sound.ts";
+import { sanitizeContract } from "../../contract/sound.ts";
 import { readCheckedEntry } from "../../entry/mcps.ts";
 import type { HostPort } from "../../executor/executor.ts";
-import { claimedEver } from "../../image/claimed.ts";
-import { decodeRecord, decodeJsonInTurns, isCid, isStructure, type Cid } from "../../lib/cid.ts";
+import { findAnyClaim } from "../../image/claimed.ts";
+import { decodeRecord, decodeJsonYielding, isCid, isStructure, type Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { turnTaker } from "../../lib/event-loop.ts";
+import { createYielder } from "../../lib/event-loop.ts";
 import { isObject, type Json, type JsonSchema } from "../../lib/json.ts";
 import { asPackageSet, type PackageSet } from "../../packages/package-set.ts";
-import { ifSound } from "../../store/if-sound.ts";
+import { unlessDamaged } from "../../store/if-sound.ts";
 import type { Store } from "../../store/store.ts";
 import { asGivenNow } from "../calls/granted.ts";
 import type { DirectoryEntry } from "../directory/directory.ts";
@@ -40,12 +40,12 @@ export async function readReleases(store: Store, tenant: string, server: string)
   const withdrawn = await withdrawnOf(store, tenant, server);
   const seen = new Set<Cid>();
   const releases: ReleaseVersion[] = [];
-  const takeTurns = turnTaker();
+  const takeTurns = createYielder();
   for (const { cid, changedAt, by } of history) {
     await takeTurns();
     if (cid === null || seen.has(cid)) continue;
     seen.add(cid);
-    const bytes = await ifSound(store.content(tenant, cid));
+    const bytes = await unlessDamaged(store.content(tenant, cid));
     const parts = bytes && decodeRecord(bytes);
     if (!isObject(parts) || typeof parts["contract"] !== "string") continue;
     releases.push({
@@ -120,7 +120,7 @@ async function loadRelease(
   const config = await structure(parts.config);
   const packages = parts.packages === undefined ? NO_PACKAGES : asPackageSet(await structure(parts.packages));
   const listed = await store.content(tenant, parts.contract);
-  const contract = listed && (await soundContract(await decodeJsonInTurns(listed)));
+  const contract = listed && (await sanitizeContract(await decodeJsonYielding(listed)));
   if (config === undefined || !contract || !packages) return undefined;
 
   const faultOf = (schema: JsonSchema) => dependencies.checks.faultOf(tenant, schema);
@@ -142,7 +142,7 @@ async function loadRelease(
       isEarlier: true,
     },
     port,
-    { ...(await withCompilerOf(release, dependencies)), claimed: claimedEver, packageSet: packages },
+    { ...(await withCompilerOf(release, dependencies)), claimed: findAnyClaim, packageSet: packages },
   ).catch(undefinedIfGone);
   return built?.catalog.release === release ? { ...built.catalog, pinned: true } : undefined;
 }

@@ -1,10 +1,10 @@
 import type { SkillContract } from "../../contract/contract.ts";
 import type { DiscoveredSkill } from "../../discover/discovery.ts";
-import { complain } from "../../entry/config-place.ts";
+import { addProblem } from "../../entry/config-place.ts";
 import type { Offered } from "../../entry/offer.ts";
-import { cidOfDigest, type Cid } from "../../lib/cid.ts";
+import { cidFromDigest, type Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { mediaTypeOf } from "../../lib/media-type.ts";
+import { mediaTypeFor } from "../../lib/media-type.ts";
 import type { Store } from "../../store/store.ts";
 import type { Resource } from "../offers/catalog.ts";
 import { contentsOfBytes } from "../offers/resource-contents.ts";
@@ -22,7 +22,7 @@ export function servedSkills(server: string, found: readonly DiscoveredSkill[] =
     const root = `skill://${encoded(server)}/${encoded(path)}`;
     const resources = own.map(({ path: file, digest, size }) => {
       const uri = `${root}/${encoded(file)}`;
-      files.set(uri, cidOfDigest(Buffer.from(digest, "hex")));
+      files.set(uri, cidFromDigest(Buffer.from(digest, "hex")));
       return { uri, digest: `sha256:${digest}`, size };
     });
     return { uri: `${root}/SKILL.md`, frontmatter, resources };
@@ -39,7 +39,7 @@ export function makeWay({ resources, problems }: Offered, server: string, { file
   for (const uri of resources.keys()) {
     if (!files.has(uri)) continue;
     resources.delete(uri);
-    complain(
+    addProblem(
       { pointer: `/${server}`, problems },
       "bad-uri",
       `${uri} is a file of a skill, and no other resource can be it`,
@@ -60,7 +60,7 @@ export function skillFileResource(
     async read() {
       const bytes = await store.content(tenant, cid);
       if (!bytes) throw new BerthError("content_missing", cid, { data: { cid } });
-      return { contents: [contentsOfBytes(bytes, uri, mediaTypeOf(uri))] };
+      return { contents: [contentsOfBytes(bytes, uri, mediaTypeFor(uri))] };
     },
   };
 }

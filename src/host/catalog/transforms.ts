@@ -1,18 +1,25 @@
-import { complain, inside, type ConfigPlace } from "../../entry/config-place.ts";
+import { addProblem, inside, type ConfigPlace } from "../../entry/config-place.ts";
 import type { Hook, ServerEntry } from "../../entry/entry.ts";
-import { contractsOf, putPrompt, putResource, putTool, type Found, type Offered } from "../../entry/offer.ts";
+import {
+  listContracts,
+  putPrompt,
+  putResource,
+  putTool,
+  type DiscoveredItems,
+  type Offered,
+} from "../../entry/offer.ts";
 import { readPrompt } from "../../entry/prompt-fields.ts";
 import { readResource } from "../../entry/resource-fields.ts";
-import { knownFaults, readTool, type FaultOf } from "../../entry/tool-fields.ts";
+import { collectSchemaFaults, readTool, type FindSchemaFault } from "../../entry/tool-fields.ts";
 import type { HostPort, Executor, GuestOutcome, GuestProgram } from "../../executor/executor.ts";
 import { jsonBlock, rawBlock, type Cid } from "../../lib/cid.ts";
 import { BerthError, type ErrorCode } from "../../lib/errors.ts";
-import { turnTaker } from "../../lib/event-loop.ts";
+import { createYielder } from "../../lib/event-loop.ts";
 import { isObject, type Json, type JsonObject } from "../../lib/json.ts";
 import type { Problem } from "../../lib/problem.ts";
 import { readingBounds } from "../../lib/reading-bounds.ts";
 import { fixed } from "../../limits/fixed.ts";
-import { ifSound } from "../../store/if-sound.ts";
+import { unlessDamaged } from "../../store/if-sound.ts";
 import type { Store } from "../../store/store.ts";
 import type { Checks } from "../checks/checks.ts";
 import type { CompileOnce } from "./compile-once.ts";
@@ -28,7 +35,7 @@ interface TransformSubject {
   /** CIDs of the definition, of what was discovered in it, and of the entry. */
   readonly given: JsonObject;
   readonly entry: ServerEntry;
-  readonly found: Found;
+  readonly found: DiscoveredItems;
 }
 
 interface TransformDependencies extends HookDependencies {
@@ -57,7 +64,7 @@ export async function applyTransforms(
   if (wanted.length === 0) return;
   const described = { server, description: entry.description ?? "", entry: entry.raw };
   // As it crosses to the guest.
-  const context = JSON.parse(JSON.stringify({ ...described, discovered: contractsOf(offered, found) })) as JsonObject;
+  const context = JSON.parse(JSON.stringify({ ...described, discovered: listContracts(offered, found) })) as JsonObject;
   const results = await Promise.all(
     wanted.map((hook) => {
       const transform = entry.transforms[hook] as Cid;
@@ -67,12 +74,12 @@ export async function applyTransforms(
   for (const [index, result] of results.entries()) {
     const hook = wanted[index]!;
     const at = inside(inside({ pointer: "", problems: offered.problems }, server), `${hook}_transform_cid`);
-    if ("fault" in result) complain(at, "transform-failed", `The transform of ${hook} failed: ${result.fault}`);
+    if ("fault" in result) addProblem(at, "transform-failed", `The transform of ${hook} failed: ${result.fault}`);
     else {
       const { checks } = dependencies;
       const value = "items" in result ? await parsed(result.items) : result.value;
       const items = Array.isArray(value) && value.length <= bounds.transformItems ? value : [];
-      const faultOf = await knownFaults(items, (schema) => checks.faultOf(tenant, schema));
+      const faultOf = await collectSchemaFaults(items, (schema) => checks.faultOf(tenant, schema));
       await applyResult(offered, found, hook, value, at, faultOf);
     }
   }
@@ -81,7 +88,7 @@ export async function applyTransforms(
 /** Parses items one by one, yielding to other calls; parses none when there are too many. */
 async function parsed(items: readonly string[]): Promise<Json[]> {
   if (items.length > bounds.transformItems) return items.map(() => null);
-  const takeTurns = turnTaker();
+  const takeTurns = createYielder();
   const values: Json[] = [];
   for (const item of items) {
     await takeTurns();
@@ -92,33 +99,33 @@ async function parsed(items: readonly string[]): Promise<Json[]> {
 
 async function applyResult(
   offered: Offered,
-  found: Found,
+  found: DiscoveredItems,
   hook: Hook,
   value: Json,
   at: ConfigPlace,
-  faultOf: FaultOf,
+  faultOf: FindSchemaFault,
 ): Promise<void> {
   if (!Array.isArray(value)) {
-    return complain(at, "transform-failed", `The transform of ${hook} failed: it did not return a list`);
+    return addProblem(at, "transform-failed", `The transform of ${hook} failed: it did not return a list`);
   }
   const { transformItems } = bounds;
   if (value.length > transformItems) {
     const message = `it returned ${value.length} ${hook}, and may return ${transformItems}`;
-    return complain(at, "transform-failed", `The transform of ${hook} failed: ${message}`);
+    return addProblem(at, "transform-failed", `The transform of ${hook} failed: ${message}`);
   }
   const problems: Problem[] = [];
   const seen = new Set<string>();
-  const takeTurns = turnTaker();
+  const takeTurns = createYielder();
   for (const [index, item] of value.entries()) {
     await takeTurns();
     const place = inside({ pointer: "", problems }, index);
     if (!isObject(item)) {
-      complain(place, "wrong-type", "it must be an object");
+      addProblem(place, "wrong-type", "it must be an object");
       continue;
     }
     const key = keyOf(hook, item, place);
     if (key === undefined) continue;
-    if (seen.has(key)) complain(place, "duplicate-name", `"${key}" was returned before`);
+    if (seen.has(key)) addProblem(place, "duplicate-name", `"${key}" was returned before`);
     else apply[hook](offered, found, item, key, place, faultOf);
     seen.add(key);
   }
@@ -132,16 +139,16 @@ async function applyResult(
 function keyOf(hook: Hook, item: JsonObject, place: ConfigPlace): string | undefined {
   const key = hook === "resources" ? (item["uri"] ?? item["uriTemplate"]) : item["name"];
   if (typeof key === "string") return key;
-  return complain(place, "missing-field", hook === "resources" ? 'It needs a "uri"' : 'It needs a "name"');
+  return addProblem(place, "missing-field", hook === "resources" ? 'It needs a "uri"' : 'It needs a "name"');
 }
 
 type Apply = (
   offered: Offered,
-  found: Found,
+  found: DiscoveredItems,
   item: JsonObject,
   key: string,
   place: ConfigPlace,
-  faultOf: FaultOf,
+  faultOf: FindSchemaFault,
 ) => void;
 
 const apply: Readonly<Record<Hook, Apply>> = {
@@ -169,13 +176,13 @@ const apply: Readonly<Record<Hook, Apply>> = {
 /** Anything but false hides the item: a slip must not expose what was meant to be hidden. */
 function isHiding(hidden: Json | undefined, place: ConfigPlace): boolean {
   if (hidden !== undefined && typeof hidden !== "boolean") {
-    complain(inside(place, "hidden"), "wrong-type", '"hidden" must be true or false', "warning");
+    addProblem(inside(place, "hidden"), "wrong-type", '"hidden" must be true or false', "warning");
   }
   return hidden !== undefined && hidden !== false;
 }
 
 function hide(offered: Map<string, unknown>, key: string, place: ConfigPlace): void {
-  if (!offered.delete(key)) complain(place, "unknown-name", `There is no "${key}" to hide`, "warning");
+  if (!offered.delete(key)) addProblem(place, "unknown-name", `There is no "${key}" to hide`, "warning");
 }
 
 /** One run of a transform: its input, and what its result depends on. */
@@ -225,7 +232,7 @@ async function runHook(
 
     // A transform reads variables and content of its tenant, so its result belongs to that tenant alone.
     const key = jsonBlock({ tenant, hook, server, bundle, ...given }).cid;
-    const known = await ifSound(store.derived(key));
+    const known = await unlessDamaged(store.derived(key));
     if (known && known.length > readingBounds.inlineBodyBytes) {
       const list = await checks.readList(tenant, { list: known, isFrame: false, listBytes: Infinity });
       return "bytes" in list ? tooLong(list.bytes) : list;

@@ -1,14 +1,14 @@
-import { appUriOf } from "../../contract/apps.ts";
+import { readAppUri } from "../../contract/apps.ts";
 import type { Contract, ToolContract } from "../../contract/contract.ts";
 import { skillFinder, skillUris } from "../../contract/skills.ts";
-import { isOwn } from "../../entry/address.ts";
-import { asksConsent, consentProblems } from "../../entry/consent-field.ts";
+import { isOwnUri } from "../../entry/address.ts";
+import { requiresConsent, consentProblems } from "../../entry/consent-field.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
 import { retentionProblems } from "../../entry/grants-fields.ts";
 import type { ConfiguredTool } from "../../entry/tool-fields.ts";
 import { type Cid, jsonBlock, rawBlock } from "../../lib/cid.ts";
 import { BerthError, type ErrorCode } from "../../lib/errors.ts";
-import { nextTurn } from "../../lib/event-loop.ts";
+import { yieldToCalls } from "../../lib/event-loop.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { Log } from "../../lib/log.ts";
 import { printable } from "../../lib/printable.ts";
@@ -90,7 +90,7 @@ export async function loadUpstream(
       ? await observedNow(server, hosted, dependencies.isTrial)
       : await approvals.approvedNow(tenant, server, hosted, entry, dependencies);
 
-  await nextTurn();
+  await yieldToCalls();
   const { contract, originals, hidden } = curate(own, entry, isHidden);
   const listed = await contractBlock(contract);
   const configBlock = rawBlock(JSON.stringify(entry.raw));
@@ -133,7 +133,7 @@ export async function loadUpstream(
       optionsOf,
       journalOf: (tool) => journal.tool(tool),
       consentOf: ({ name, inputSchema }, original) =>
-        asksConsent(entry, name, original)
+        requiresConsent(entry, name, original)
           ? dependencies.consents.of({ ...journal.release, tool: name }, inputSchema)
           : undefined,
       limits: dependencies.limits,
@@ -256,7 +256,7 @@ function upstreamParts(
     ...contract.resourceTemplates.map(({ name, uriTemplate }) => ({ name, uri: uriTemplate })),
   ];
   // Apps need not be listed, and those that a tool names are given with the approved contents only.
-  const named = [...contract.tools, ...held.tools].flatMap((tool) => appUriOf(tool) ?? []);
+  const named = [...contract.tools, ...held.tools].flatMap((tool) => readAppUri(tool) ?? []);
   const apps = new Map<string, Cid | null>(named.map((uri) => [uri, null]));
   for (const { uri, cid } of contract.apps ?? []) apps.set(uri, cid);
   // At the address of all servers, nobody else takes the place of a skill that is held back.
@@ -275,7 +275,7 @@ function upstreamParts(
     prompt,
     // Upstreams have resources that they do not list.
     resource: async (uri) => (offersResources ? resourceAt(uri) : undefined),
-    gives: givenAmong(files, uriTester(listed.filter(({ uri }) => !isOwn(uri)))),
+    gives: givenAmong(files, uriTester(listed.filter(({ uri }) => !isOwnUri(uri)))),
     hasUnlisted: offersResources,
     completer: (of, argument) => {
       if (prompted.has(of)) return upstreamCompleter(hosted, { type: "ref/prompt", name: of }, argument);
@@ -360,5 +360,5 @@ function described(name: string, original: ToolContract, configured: ConfiguredT
 }
 
 function givenAmong(files: ReadonlySet<string>, others: Catalog["gives"]): Catalog["gives"] {
-  return (uri) => (files.has(uri) && !isOwn(uri)) || others(uri);
+  return (uri) => (files.has(uri) && !isOwnUri(uri)) || others(uri);
 }

@@ -1,9 +1,9 @@
 import { decodeRecord, jsonBlock, type Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { turnTaker } from "../../lib/event-loop.ts";
+import { createYielder } from "../../lib/event-loop.ts";
 import { isObject } from "../../lib/json.ts";
 import type { Problem } from "../../lib/problem.ts";
-import { ifSound } from "../../store/if-sound.ts";
+import { unlessDamaged } from "../../store/if-sound.ts";
 import type { Store } from "../../store/store.ts";
 
 /**
@@ -24,7 +24,7 @@ export async function readWithdrawn(
   known: ReadonlyMap<string, WithdrawnReleases> = new Map(),
 ): Promise<ReadonlyMap<string, WithdrawnReleases>> {
   const withdrawn = new Map<string, WithdrawnReleases>();
-  const takeTurns = turnTaker();
+  const takeTurns = createYielder();
   for (const { name, cid } of await store.names(tenant, "withdrawn")) {
     await takeTurns();
     const before = known.get(name);
@@ -45,7 +45,7 @@ export async function withdrawnOf(
 }
 
 async function readRecord(store: Store, tenant: string, server: string, cid: Cid): Promise<WithdrawnReleases> {
-  const bytes = await ifSound(store.content(tenant, cid));
+  const bytes = await unlessDamaged(store.content(tenant, cid));
   const value = bytes && decodeRecord(bytes);
   const releases = isObject(value) ? value["withdrawn"] : undefined;
   if (Array.isArray(releases)) return { cid, releases: new Set(releases.filter((each) => typeof each === "string")) };

@@ -2,18 +2,18 @@ import type { Duplex } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { BerthError } from "../../lib/errors.ts";
 import { readingBounds } from "../../lib/reading-bounds.ts";
-import { piecesOf, TransferReader } from "../../lib/transfer.ts";
+import { serialize, TransferReader } from "../../lib/transfer.ts";
 import type { Limits } from "../../limits/limits.ts";
 import { setNiceness } from "../../processes/niceness.ts";
 import {
-  BESIDES_HEAP_MB,
+  NON_HEAP_MB,
   OwnProgram,
   type Confinement,
   type OwnCommand,
-  type Way,
+  type SandboxVariant,
 } from "../../processes/own-program.ts";
-import { FROM_OUTSIDE, ProcessGroup, saysOutOfMemory, signalOf, type Exit } from "../../processes/process-group.ts";
-import { processorMsOf, treeOf } from "../../processes/process-tree.ts";
+import { EXTERNAL_SIGNALS, ProcessGroup, isOutOfMemory, exitSignal, type Exit } from "../../processes/process-group.ts";
+import { cpuMs, processTree } from "../../processes/process-tree.ts";
 import type { NoSandbox } from "../../processes/sandbox.ts";
 import type { Spawn } from "../../processes/spawn/spawn.ts";
 import { READY, type CheckReport, type CheckProcessTask } from "./tasks.ts";
@@ -52,7 +52,7 @@ const POLL_MS = 300;
 
 export function checkCommand(limits: CheckProcessLimits, mode: Confinement): Promise<OwnCommand | NoSandbox> {
   const { checkMemoryMb } = readingBounds;
-  const memoryMb = checkMemoryMb + BESIDES_HEAP_MB + Math.ceil(transferBytesMax(limits) / MEGABYTE);
+  const memoryMb = checkMemoryMb + NON_HEAP_MB + Math.ceil(transferBytesMax(limits) / MEGABYTE);
   return program.command(
     { memoryMb, options: ["--v8-pool-size=1", `--max-old-space-size=${checkMemoryMb}`], env: {} },
     mode,
@@ -97,7 +97,7 @@ export async function startCheckProcess(
   }
 }
 
-async function isRefused(way: Way, { code, startError }: Exit, said: string): Promise<boolean> {
+async function isRefused(way: SandboxVariant, { code, startError }: Exit, said: string): Promise<boolean> {
   if (!startError) return program.refused(way, { exitCode: code, said });
   // The program does not exist, or the user that it should run as may not run it.
   const { code: why } = startError as NodeJS.ErrnoException;
@@ -107,7 +107,7 @@ async function isRefused(way: Way, { code, startError }: Exit, said: string): Pr
 const NO_PROGRAM: ReadonlySet<string> = new Set(["ENOENT", "EACCES", "EPERM"]);
 
 function howOf(exit: Exit): string {
-  return signalOf(exit) ?? `exit code ${exit.code}`;
+  return exitSignal(exit) ?? `exit code ${exit.code}`;
 }
 
 /** One check process. It is trusted to be Berth's own code, and not trusted to survive what it reads. */
@@ -184,7 +184,7 @@ export class CheckProcess {
     try {
       const report = await new Promise<CheckReport | undefined>((resolve, reject) => {
         this.#under = { resolve, reject };
-        for (const piece of piecesOf(task)) this.#tasks!.write(piece);
+        for (const piece of serialize(task)) this.#tasks!.write(piece);
       });
       this.#tasksDone += 1;
       return report;
@@ -206,7 +206,7 @@ export class CheckProcess {
   }
 
   get #processorMs(): number {
-    return processorMsOf(treeOf(this.#group.pid!));
+    return cpuMs(processTree(this.#group.pid!));
   }
 
   close(): Promise<void> {
@@ -233,17 +233,17 @@ export class CheckProcess {
 
   #begin(): void {
     // The sandbox may have started the process before the sandbox itself was told to give way.
-    for (const pid of treeOf(this.#group.pid!)) setNiceness(pid, NICENESS);
+    for (const pid of processTree(this.#group.pid!)) setNiceness(pid, NICENESS);
     this.#begun(undefined);
   }
 
   #whyOf(exit: Exit): Error {
-    if (saysOutOfMemory(this.#stderr)) {
+    if (isOutOfMemory(this.#stderr)) {
       return new OutOfMemory(`with ${readingBounds.checkMemoryMb} MB of memory${SIMPLER}`);
     }
     const how = howOf(exit);
     return checkFailed(
-      `because its process ${FROM_OUTSIDE.has(how) ? "was killed from outside" : "ended"} (${how})${AGAIN}`,
+      `because its process ${EXTERNAL_SIGNALS.has(how) ? "was killed from outside" : "ended"} (${how})${AGAIN}`,
     );
   }
 }

@@ -5,9 +5,9 @@ import type { GuestFailure } from "../../executor/executor.ts";
 import { failure } from "../../executor/failures.ts";
 import { clock } from "../../lib/clock.ts";
 import type { Draft } from "../../lib/draft.ts";
-import { lacksDescriptor, noDescriptors } from "../../lib/error-mapping.ts";
+import { isDescriptorShortage, noDescriptors } from "../../lib/error-mapping.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { nextTurn } from "../../lib/event-loop.ts";
+import { yieldToCalls } from "../../lib/event-loop.ts";
 import { FairSemaphore } from "../../lib/fair-semaphore.ts";
 import { JsonText, type Json, type JsonSchema } from "../../lib/json.ts";
 import { readingBounds } from "../../lib/reading-bounds.ts";
@@ -147,7 +147,7 @@ export class Checks {
     const messages = Array.isArray(message) ? message : [message];
     for (const { at, text, digest } of read.arguments) messages[at].params.arguments = new JsonText(text, digest);
     // Handling the message may take as long as this did.
-    await nextTurn();
+    await yieldToCalls();
     return message;
   }
 
@@ -375,7 +375,7 @@ export class Checks {
         if (now - since > SLOW_MS && process.usedMs > SLOW_MS) this.#slowUntil.set(tenant, now + SLOW_FOR_MS);
       }
     } catch (error) {
-      if (lacksDescriptor(error)) throw noDescriptors(error);
+      if (isDescriptorShortage(error)) throw noDescriptors(error);
       if (error instanceof BerthError) throw error;
       return { problems: [`it could not be checked ${(error as Error).message}`] };
     } finally {

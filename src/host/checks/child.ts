@@ -1,9 +1,9 @@
 import { Socket } from "node:net";
 import { getHeapStatistics } from "node:v8";
 import { withBlocks } from "../../contract/content-block.ts";
-import { digestOfFile } from "../../contract/contents-digests.ts";
+import { hashSkillFile } from "../../contract/contents-digests.ts";
 import { scalarsAt } from "../../contract/parameter-headers.ts";
-import { filledPrompt } from "../../entry/prompt-fields.ts";
+import { fillPrompt } from "../../entry/prompt-fields.ts";
 import type { GuestOutcome } from "../../executor/executor.ts";
 import { failure, outputTooLarge } from "../../executor/failures.ts";
 import { readValue } from "../../executor/guest-value.ts";
@@ -11,7 +11,7 @@ import { BoundedMap } from "../../lib/bounded-map.ts";
 import { digestOfJson } from "../../lib/canonical-json.ts";
 import { parseDraft } from "../../lib/draft.ts";
 import { errors, type BerthError } from "../../lib/errors.ts";
-import { readExactly, type ExactJson } from "../../lib/exact-numbers.ts";
+import { parseExactly, type ExactJson } from "../../lib/exact-numbers.ts";
 import {
   isObject,
   type Json,
@@ -21,12 +21,12 @@ import {
   NESTING_MAX,
   nestsTooDeep,
   tryParseJson,
-  valuesIn,
+  countValues,
 } from "../../lib/json.ts";
 import { LongText } from "../../lib/long-text.ts";
 import { parseJson } from "../../lib/parse-json.ts";
-import { piecesOf, TransferReader } from "../../lib/transfer.ts";
-import { readEnd } from "../../upstream/calls/tasks.ts";
+import { serialize, TransferReader } from "../../lib/transfer.ts";
+import { readTaskResult } from "../../upstream/calls/tasks.ts";
 import { readLongEvent, readLongMessage, type LongEvent } from "../../upstream/messages/long-answers.ts";
 import {
   readCompletion,
@@ -108,7 +108,7 @@ judgeOf({ type: "object" }, { texts: false });
 say(READY);
 
 function say(value: CheckReport | typeof READY): void {
-  for (const piece of piecesOf(value)) reports.write(piece);
+  for (const piece of serialize(value)) reports.write(piece);
 }
 
 function answerTo(task: CheckProcessTask): CheckReport {
@@ -175,7 +175,7 @@ function readOf({ body, valuesMax, isArguments }: ReadTask): CheckReport {
   let exact: ExactJson;
   try {
     parseJson(body);
-    exact = readExactly(body);
+    exact = parseExactly(body);
   } catch (error) {
     return refusedBy(error as BerthError);
   }
@@ -202,7 +202,7 @@ function readOf({ body, valuesMax, isArguments }: ReadTask): CheckReport {
     if (isNative) message["params"] = meta === undefined ? {} : { _meta: meta };
     else delete message["params"]["arguments"];
   }
-  if (valuesIn(value, valuesMax) > valuesMax) {
+  if (countValues(value, valuesMax) > valuesMax) {
     const message = `a message of this length has at most ${valuesMax} values besides the arguments of a tool`;
     return { problems: [], refusal: { code: "invalid_request", message } };
   }
@@ -278,7 +278,7 @@ function givenOf({ given, as, outputBytes, unitsMax }: OutcomeTask): ReadOutcome
 
 function promptedOf({ prompt, argumentNames: names, argumentTexts, outputBytes }: FillTask): LongObjectParts | null {
   const values = Object.fromEntries(names.map((name, place) => [name, argumentTexts[place]!]));
-  const result = filledPrompt({ template: JSON.parse(prompt) as PromptResult, names, values }, outputBytes);
+  const result = fillPrompt({ template: JSON.parse(prompt) as PromptResult, names, values }, outputBytes);
   const written = result && promptObject(result);
   return written && written.units <= outputBytes ? written.parts : null;
 }
@@ -375,13 +375,13 @@ interface Written<T> {
 function answerIn(answer: string, as: AnswerKind, what: string): Written<ReadAnswer> {
   const warnings: string[] = [];
   // Numbers count here; its other numbers pass through as they are.
-  const { value, written } = as === "completion" ? plainly(answer) : readExactly(answer);
+  const { value, written } = as === "completion" ? plainly(answer) : parseExactly(answer);
   const given = value as Record<string, unknown>;
   if (as === "task") {
     const { result } = given;
     const task = taskIn(given);
     if (task["status"] !== "completed" || !isObject(result)) return { parts: { task, warnings }, units: 0 };
-    const { parts, units } = toolIn(readEnd(what, result), written);
+    const { parts, units } = toolIn(readTaskResult(what, result), written);
     return { parts: { ...parts, task }, units };
   }
   if (as === "tool") return toolIn(readToolResult(what, given), written);
@@ -392,7 +392,7 @@ function answerIn(answer: string, as: AnswerKind, what: string): Written<ReadAns
   if (as === "resource") {
     const result = readResultOf(readResourceResult(what, given));
     const { parts, units } = objectOf(result, written);
-    return { parts: { warnings, object: { ...parts, file: digestOfFile(result.contents) } }, units };
+    return { parts: { warnings, object: { ...parts, file: hashSkillFile(result.contents) } }, units };
   }
   const { parts: object, units } = promptObject(gotPromptOf(readPromptResult(what, given)), written);
   return { parts: { warnings, object }, units };

@@ -1,6 +1,6 @@
 import { cidFields, type CidField } from "../../entry/entry-fields.ts";
 import { isStructure, type Cid } from "../../lib/cid.ts";
-import { turnTaker } from "../../lib/event-loop.ts";
+import { createYielder } from "../../lib/event-loop.ts";
 import { isObject, tryParseJson } from "../../lib/json.ts";
 import type { Store } from "../../store/store.ts";
 import type { DirectoryEntry } from "./directory.ts";
@@ -70,7 +70,7 @@ async function usersAmong(
   const structures = new Set(read.flatMap((each) => (each.cid && isStructure(each.cid) ? [each.cid] : [])));
   const contents = await store.contents(tenant, [...structures].slice(0, READ_MAX));
   const users: ContentUser[] = [];
-  const takeTurns = turnTaker();
+  const takeTurns = createYielder();
   for (const { cid: version, ...user } of versions) {
     if (users.length >= USERS_MAX) break;
     await takeTurns();

@@ -1,20 +1,20 @@
 import { entryBounds } from "../../entry/entry-bounds.ts";
 import {
   CONFIG_CIDS_MAX,
-  referredIn,
+  readConfigCid,
   unnamedEntry,
   type EntryReading,
   type ReadEntry,
   type ServerEntry,
 } from "../../entry/entry.ts";
 import { SCHEMA_KEY } from "../../entry/fields.ts";
-import { parseMcps, readableEntry, readNamedEntry, unreadableMcps, type ParsedMcps } from "../../entry/mcps.ts";
+import { parseMcps, entryReadBounds, readNamedEntry, unreadableMcps, type ParsedMcps } from "../../entry/mcps.ts";
 import { decodeRecord, isCid, type Cid } from "../../lib/cid.ts";
-import { nextTurn, turnTaker } from "../../lib/event-loop.ts";
-import { parseInTurns, unitsOf } from "../../lib/json-spans.ts";
+import { yieldToCalls, createYielder } from "../../lib/event-loop.ts";
+import { parseObjectYielding, countUnits } from "../../lib/json-spans.ts";
 import { isObject, isSameJson, jsonText, type Json, type JsonObject } from "../../lib/json.ts";
 import type { Problem } from "../../lib/problem.ts";
-import { ifSound } from "../../store/if-sound.ts";
+import { unlessDamaged } from "../../store/if-sound.ts";
 import type { NameChanges, Store } from "../../store/store.ts";
 import { hiddenOf, readVisibility, type Hidden } from "./visibility.ts";
 
@@ -123,7 +123,7 @@ async function readWhole(
     const names = [...new Set([...Object.keys(entries), ...named.keys()])].sort();
     const servers = new Map<string, DirectoryEntry>();
     const withoutEntry = unreadable ? unknownEntry(unreadable) : unnamed;
-    const takeTurns = turnTaker();
+    const takeTurns = createYielder();
     for (const name of names) {
       await takeTurns();
       const before = known.servers.get(name);
@@ -153,7 +153,7 @@ async function readChanged(
   const read = isMcps ? await readMcps(store, tenant, foreseen) : undefined;
   if (read && !read.isSettled) return undefined;
   const servers = new Map(known.servers);
-  const takeTurns = turnTaker();
+  const takeTurns = createYielder();
   let differs = false;
   let isNew = false;
   const put = (name: string, listed: DirectoryEntry | undefined): void => {
@@ -327,17 +327,17 @@ async function readMcps(store: DirectoryStore, tenant: string, known: ReadMcps |
   const cid = text !== undefined && isCid(text.trim()) ? text.trim() : record.cid;
   const referred = cid === record.cid ? text : await textOf(store, tenant, cid);
   const parsed = referred === undefined ? damagedMcps(cid) : await parseMcps(referred);
-  await nextTurn();
+  await yieldToCalls();
   // Missing content may come later.
   let isSettled = parsed.unreadable === undefined;
   let isWhole = parsed.problems.length === 0 && parsed.tooLong.size === 0;
   const unread = new Map<string, EntryReading>(Array.from(parsed.tooLong, (name) => [name, { isTooLong: true }]));
-  const takeTurns = turnTaker();
+  const takeTurns = createYielder();
   const contents = new Map<Cid, Referred>();
   let room = entryBounds.mcpsBytes;
   for (const server of Object.keys(parsed.entries)) {
     const raw = parsed.entries[server];
-    const first = referredIn(raw);
+    const first = readConfigCid(raw);
     if (first === undefined) continue;
     await takeTurns();
     isWhole = false;
@@ -359,7 +359,7 @@ async function readMcps(store: DirectoryStore, tenant: string, known: ReadMcps |
       if (!referred) contents.set(cid, (referred = await readReferred(store, tenant, cid)));
       isSettled &&= referred.isThere;
       bytes += referred.bytes;
-      const next = referredIn(referred.value);
+      const next = readConfigCid(referred.value);
       if (next === undefined) return { ...referred, bytes };
       if (followed === CONFIG_CIDS_MAX) return { ...referred, bytes, value: undefined };
       cid = next;
@@ -380,15 +380,15 @@ async function readReferred(store: DirectoryStore, tenant: string, cid: Cid): Pr
   const there = { isThere: true, bytes: Buffer.byteLength(text) };
   if (there.bytes > entryBounds.mcpsBytes) return { ...there, value: undefined };
   const { variableBytes } = entryBounds;
-  if (there.bytes > variableBytes && unitsOf(text) > variableBytes) return { ...there, value: "too long" };
-  const { value, tooMuch } = await parseInTurns(text, readableEntry()).catch(() => nowhere);
+  if (there.bytes > variableBytes && countUnits(text) > variableBytes) return { ...there, value: "too long" };
+  const { value, tooMuch } = await parseObjectYielding(text, entryReadBounds()).catch(() => nowhere);
   if (tooMuch) return { ...there, value: "too long" };
   if (!isObject(value)) return { ...there, value: undefined };
   const { [SCHEMA_KEY]: _, ...entry } = value as JsonObject;
   return { ...there, value: entry };
 }
 
-const nowhere: Awaited<ReturnType<typeof parseInTurns>> = { value: undefined };
+const nowhere: Awaited<ReturnType<typeof parseObjectYielding>> = { value: undefined };
 
 /** A person can save the variable again. */
 function damagedMcps(cid: Cid): ParsedMcps {
@@ -399,7 +399,7 @@ function damagedMcps(cid: Cid): ParsedMcps {
 
 /** Undefined when it is missing or damaged on disk. */
 async function textOf(store: DirectoryStore, tenant: string, cid: Cid): Promise<string | undefined> {
-  const bytes = await ifSound(store.content(tenant, cid));
+  const bytes = await unlessDamaged(store.content(tenant, cid));
   return bytes && new TextDecoder().decode(bytes);
 }
 
@@ -409,7 +409,7 @@ async function readServerNames(
   known: Directory,
 ): Promise<Map<string, ServerNameRecord>> {
   const servers = new Map<string, ServerNameRecord>();
-  const takeTurns = turnTaker();
+  const takeTurns = createYielder();
   for (const { name, cid } of await store.names(tenant, "server")) {
     await takeTurns();
     const record = await recordOf(store, tenant, cid, known.servers.get(name)?.record);
@@ -425,7 +425,7 @@ async function recordOf(
   before: ServerNameRecord | undefined,
 ): Promise<ServerNameRecord> {
   if (before?.cid === cid && before.definition !== undefined) return before;
-  const bytes = await ifSound(store.content(tenant, cid));
+  const bytes = await unlessDamaged(store.content(tenant, cid));
   const record = bytes && decodeRecord(bytes);
   if (!isObject(record) || typeof record["definition"] !== "string") {
     // A record that is still damaged keeps its object.

@@ -1,14 +1,14 @@
-import { packageImports } from "../../discover/files/imports.ts";
-import { storedDefinition } from "../../image/definition.ts";
+import { findPackageImports } from "../../discover/files/imports.ts";
+import { loadStoredDefinition } from "../../image/definition.ts";
 import { BoundedMap } from "../../lib/bounded-map.ts";
 import type { Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { turnTaker } from "../../lib/event-loop.ts";
+import { createYielder } from "../../lib/event-loop.ts";
 import { isObject } from "../../lib/json.ts";
 import { compareText } from "../../lib/pretty-json.ts";
 import { packageName } from "../../packages/package-name.ts";
 import { asPackageSet, packagesInReach, type LockedPackage, type PackageSet } from "../../packages/package-set.ts";
-import { ifSound } from "../../store/if-sound.ts";
+import { unlessDamaged } from "../../store/if-sound.ts";
 import type { Store } from "../../store/store.ts";
 import type { DirectoryEntry } from "./directory.ts";
 import { storedStructure } from "./stored-structure.ts";
@@ -25,7 +25,7 @@ export async function changedPackages(
 ): Promise<ReadonlySet<string>> {
   const changed = new Set<string>();
   if (before === after) return changed;
-  const takeTurns = turnTaker();
+  const takeTurns = createYielder();
   const places = new Set<string>();
   for (const place of new Set([...Object.keys(before?.packages ?? {}), ...Object.keys(after?.packages ?? {})])) {
     await takeTurns();
@@ -62,7 +62,7 @@ export async function* importsOfServers(
   tenant: string,
   servers: ReadonlyMap<string, DirectoryEntry>,
 ): AsyncGenerator<{ readonly server: string; readonly imports: readonly string[] }> {
-  const takeTurns = turnTaker();
+  const takeTurns = createYielder();
   for (const [server, { definition, entry }] of servers) {
     await takeTurns();
     const sources = [definition, ...Object.values(entry.transforms)].filter((cid) => cid !== undefined);
@@ -86,13 +86,13 @@ export async function packagesImportedBy(
   const imports = known.get(definition);
   if (imports) return imports;
   // A source of one file is named after its server, and its imports are the same whatever that is.
-  const loading = storedDefinition(store, tenant, definition, "server");
-  const source = await ifSound(loading).catch((error: unknown) => {
+  const loading = loadStoredDefinition(store, tenant, definition, "server");
+  const source = await unlessDamaged(loading).catch((error: unknown) => {
     if (!(error instanceof BerthError && error.code === "image_invalid")) throw error;
   });
   // Damaged content may be repaired.
   if (!source) return [];
-  const names = [...new Set(packageImports(source).map(packageName))];
+  const names = [...new Set(findPackageImports(source).map(packageName))];
   known.set(definition, names);
   return names;
 }

@@ -1,10 +1,10 @@
-import type { AskedNames, Store } from "../../store/store.ts";
+import type { NameQuery, Store } from "../../store/store.ts";
 
 /**
  * A store that has read some names of a tenant together with all that they mean, in two steps whatever their number, and
  * answers from that: for parts that read them one by one.
  */
-export async function readAhead(store: Store, tenant: string, asked: AskedNames): Promise<Store> {
+export async function readAhead(store: Store, tenant: string, asked: NameQuery): Promise<Store> {
   const { latest, names } = await store.meanings(tenant, asked);
   const cids = new Set(names.map(({ cid }) => cid));
   const contents = await store.contents(tenant, [...cids]);

@@ -1,12 +1,12 @@
-import { languageOf } from "../../image/definition.ts";
+import { detectLanguage } from "../../image/definition.ts";
 import { decodeRecord, isStructure, type Cid } from "../../lib/cid.ts";
 import { isObject } from "../../lib/json.ts";
-import { ifSound } from "../../store/if-sound.ts";
+import { unlessDamaged } from "../../store/if-sound.ts";
 import type { Store } from "../../store/store.ts";
 
 /** A structure that a tenant has stored; undefined for one that is missing or damaged. */
 export async function storedStructure(store: Pick<Store, "content">, tenant: string, cid: Cid): Promise<unknown> {
-  const bytes = await ifSound(store.content(tenant, cid));
+  const bytes = await unlessDamaged(store.content(tenant, cid));
   return bytes && decodeRecord(bytes);
 }
 
@@ -20,10 +20,10 @@ export async function mainFileOf(
   server: string,
   cid: Cid,
 ): Promise<string> {
-  const bytes = await ifSound(store.content(tenant, cid));
+  const bytes = await unlessDamaged(store.content(tenant, cid));
   if (!bytes) return server;
   if (!isStructure(cid))
-    return `${server}.${languageOf(Buffer.from(bytes.subarray(0, 5)).toString()) === "shell" ? "sh" : "ts"}`;
+    return `${server}.${detectLanguage(Buffer.from(bytes.subarray(0, 5)).toString()) === "shell" ? "sh" : "ts"}`;
   const tree = decodeRecord(bytes);
   return isObject(tree) && typeof tree["entry"] === "string" ? tree["entry"] : server;
 }

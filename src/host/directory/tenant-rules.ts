@@ -2,7 +2,7 @@ import type { ServerEntry } from "../../entry/entry.ts";
 import type { Executor } from "../../executor/executor.ts";
 import type { Problem } from "../../lib/problem.ts";
 import { DEFAULT_TENANT } from "../../lib/tenant-name.ts";
-import { variablesTaken, type Launch } from "../../upstream/launch/launch.ts";
+import { launchVariables, type Launch } from "../../upstream/launch/launch.ts";
 import { parseLauncher } from "../../upstream/launch/launcher-uri.ts";
 import type { DirectoryEntry } from "./directory.ts";
 
@@ -71,7 +71,7 @@ export function withdrawnFrom(
 ): Problem[] {
   // What was a secret then is never read from the environment instead.
   const launch = launchIn(was);
-  const named = launch ? variablesTaken(launch) : [];
+  const named = launch ? launchVariables(launch) : [];
   const [secretThen, secretNow] = [new Set(was.secrets), new Set(given.secrets)];
   const secrets = named.filter((name) => secretThen.has(name) && !secretNow.has(name));
   const would = takenBy(tenant, { ...given, secrets: was.secrets });
@@ -111,5 +111,5 @@ function launchIn({ upstream }: Pick<ServerEntry, "upstream">): Launch | undefin
 /** Names that are not secrets of the server. */
 function undeclaredIn(launch: Launch, secrets: readonly string[]): string[] {
   const declared = new Set(secrets);
-  return variablesTaken(launch).filter((name) => !declared.has(name));
+  return launchVariables(launch).filter((name) => !declared.has(name));
 }

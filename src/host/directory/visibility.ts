@@ -4,7 +4,7 @@ import { isObject } from "../../lib/json.ts";
 import type { SharedLimits } from "../../lib/shared-limits.ts";
 import { TokenBuckets, type BucketRate } from "../../lib/token-buckets.ts";
 import { fixed } from "../../limits/fixed.ts";
-import { ifSound } from "../../store/if-sound.ts";
+import { unlessDamaged } from "../../store/if-sound.ts";
 import type { Store } from "../../store/store.ts";
 import type { Catalog } from "../offers/catalog.ts";
 
@@ -111,7 +111,7 @@ export function createSetVisible({
 const ATTEMPTS_MAX = 10;
 
 async function namesIn(store: VisibilityStore, tenant: string, cid: Cid): Promise<Hidden> {
-  const bytes = await ifSound(store.content(tenant, cid));
+  const bytes = await unlessDamaged(store.content(tenant, cid));
   const value = bytes && decodeRecord(bytes);
   const hidden = isObject(value) ? value["hidden"] : undefined;
   return Array.isArray(hidden) ? hidden.filter((name) => typeof name === "string") : undefined;

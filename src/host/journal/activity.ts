@@ -1,6 +1,6 @@
 import type { FailureReason, GuestLog } from "../../executor/executor.ts";
 import { BoundedMap } from "../../lib/bounded-map.ts";
-import { beginningOf, cutText } from "../../lib/cut-text.ts";
+import { jsonPrefix, cutText } from "../../lib/cut-text.ts";
 import type { LogLevel } from "../../lib/log-level.ts";
 import { fixed } from "../../limits/fixed.ts";
 import type { CallOutcome, CallRecord } from "./record.ts";
@@ -123,7 +123,7 @@ export class Activity {
   }
 
   addLine(tool: string, { level, message }: GuestLog): void {
-    const text = typeof message === "string" ? message : beginningOf(message, MESSAGE_UNITS_MAX);
+    const text = typeof message === "string" ? message : jsonPrefix(message, MESSAGE_UNITS_MAX);
     const shown = cutText(text, MESSAGE_UNITS_MAX);
     // A printed error, or a rejection that nothing handled, has its stack in the line.
     this.#addLine(tool, level, shown, level === "error" ? shown : undefined);

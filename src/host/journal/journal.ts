@@ -3,8 +3,8 @@ import type { ServerEntry } from "../../entry/entry.ts";
 import type { GuestLog } from "../../executor/executor.ts";
 import type { JsonObject, JsonText } from "../../lib/json.ts";
 import type { Log } from "../../lib/log.ts";
-import { sharing, type SharedLimits } from "../../lib/shared-limits.ts";
-import { traceIdOf } from "../../lib/trace.ts";
+import { shareLimit, type SharedLimits } from "../../lib/shared-limits.ts";
+import { traceId } from "../../lib/trace.ts";
 import type { Grant } from "../../secrets/grants.ts";
 import type { DirectoryEntry } from "../directory/directory.ts";
 import type { CallOptions, ToolContract } from "../offers/catalog.ts";
@@ -246,7 +246,7 @@ function gateOf({ tenant, server, release }: CalledRelease, { entry, sharedLimit
   const { calls, callsPerSecond } = entry?.limits ?? {};
   if (calls === undefined && callsPerSecond === undefined) return undefined;
   const limits = { requests: calls ?? Infinity, requestsPerSecond: callsPerSecond ?? 0, requestBurst: 0 };
-  const shared = sharing(sharedLimits, tenant, "calls", `${server}@${release}`);
+  const shared = shareLimit(sharedLimits, tenant, "calls", `${server}@${release}`);
   return new Gate(`the server "${server}"`, limits, SETTINGS, "calls", shared);
 }
 
@@ -254,7 +254,7 @@ function gateOf({ tenant, server, release }: CalledRelease, { entry, sharedLimit
 function logCall(log: Log, { tool, outcome, ms, retries, size, principal, trace, failure }: CallRecord): void {
   const line = {
     requestId: trace?.requestId,
-    traceId: trace && traceIdOf(trace),
+    traceId: trace && traceId(trace),
     ...tool,
     principal: principal?.id,
     outcome,

@@ -1,9 +1,9 @@
 import type { Contract } from "../../contract/contract.ts";
-import { byKey, type HeldItem } from "../../contract/held-items.ts";
+import { byKey, type WithheldItem } from "../../contract/held-items.ts";
 import { stableForm } from "../../contract/stable-form.ts";
-import { addressOfJson, jsonBlock, jsonBlockInTurns, type Block, type Cid } from "../../lib/cid.ts";
-import { turnTaker } from "../../lib/event-loop.ts";
-import { valuesIn } from "../../lib/json.ts";
+import { jsonCid, jsonBlock, jsonBlockYielding, type Block, type Cid } from "../../lib/cid.ts";
+import { createYielder } from "../../lib/event-loop.ts";
+import { countValues } from "../../lib/json.ts";
 
 /**
  * The CIDs of upstreams' contracts and of all in them, each made once. Each start and each look compares them to tell
@@ -46,7 +46,7 @@ export async function makeCids(contract: Contract): Promise<void> {
 }
 
 /** True if both versions of an item exist and differ in more than the dates, times and numbers of defaults and examples. */
-export function isSubstantialChange(before: HeldItem | undefined, after: HeldItem): boolean {
+export function isSubstantialChange(before: WithheldItem | undefined, after: WithheldItem): boolean {
   if (!before || cidOf(before) === cidOf(after)) return false;
   return cidOf(stableForm(before)) !== cidOf(stableForm(after));
 }
@@ -56,7 +56,7 @@ export async function makeFormCids(before: Contract, after: Contract): Promise<v
   await makeCids(before);
   await makeCids(after);
   const known = byKey("tool", before.tools);
-  const takeTurns = turnTaker();
+  const takeTurns = createYielder();
   for (const tool of after.tools) {
     await takeTurns();
     isSubstantialChange(known.get(tool.name), tool);
@@ -70,10 +70,10 @@ export function sizeOf(item: object): ItemSize {
 
 /** Makes the block of a contract, and records its CIDs. */
 export async function contractBlock(contract: Contract): Promise<Block> {
-  const block = await jsonBlockInTurns(contract, (list, item, bytes) => {
+  const block = await jsonBlockYielding(contract, (list, item, bytes) => {
     if (!LISTS.has(list) || sizes.has(item as object)) return;
-    known.set(item as object, addressOfJson(bytes));
-    sizes.set(item as object, { bytes: bytes.length, values: valuesIn(item, Infinity) });
+    known.set(item as object, jsonCid(bytes));
+    sizes.set(item as object, { bytes: bytes.length, values: countValues(item, Infinity) });
   });
   known.set(contract, block.cid);
   whole.add(contract);

@@ -1,6 +1,6 @@
 import type { ToolContract } from "../../contract/contract.ts";
 import { canonicalJson } from "../../lib/canonical-json.ts";
-import { addressOfJson, jsonBlock } from "../../lib/cid.ts";
+import { jsonCid, jsonBlock } from "../../lib/cid.ts";
 import type { Catalog, ToolIdentity } from "./catalog.ts";
 
 /**
@@ -23,7 +23,7 @@ export function identitiesOf(
     if (place === undefined) return undefined;
     return (known[place] ??= {
       contract: jsonBlock(tools[place]).cid,
-      implementation: addressOfJson(Buffer.from(implementations[place]!)),
+      implementation: jsonCid(Buffer.from(implementations[place]!)),
     });
   };
 }

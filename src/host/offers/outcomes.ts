@@ -1,7 +1,7 @@
 import type { GuestOutcome } from "../../executor/executor.ts";
 import { readOutcome } from "../../outcome/envelope.ts";
-import { sayError, type Outcome } from "../../outcome/outcome.ts";
-import { inputRequestsOf } from "../../outcome/question.ts";
+import { formatError, type Outcome } from "../../outcome/outcome.ts";
+import { toInputRequests } from "../../outcome/question.ts";
 import { unwrapResult, type Unwrappable } from "../../outcome/unwrap.ts";
 import { messageOf } from "./call-failures.ts";
 import type { CallResult, InputRequired } from "./catalog.ts";
@@ -16,9 +16,9 @@ export function endOf(outcome: Outcome): GuestOutcome {
     case "success":
       return { ok: true, value: { kind: "text", text: outcome.content } };
     case "error":
-      return { ok: false, error: { reason: "thrown", message: sayError(outcome), retriable: outcome.transient } };
+      return { ok: false, error: { reason: "thrown", message: formatError(outcome), retriable: outcome.transient } };
     case "needs_input":
-      return { ok: true, value: { kind: "asks", inputRequests: inputRequestsOf(outcome.question) } };
+      return { ok: true, value: { kind: "asks", inputRequests: toInputRequests(outcome.question) } };
   }
 }
 

@@ -1,4 +1,4 @@
-import { contentBlockOf, text } from "../../contract/content-block.ts";
+import { toContentBlock, text } from "../../contract/content-block.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isObject, type Json } from "../../lib/json.ts";
 import type { ContentBlock, PromptResult } from "./catalog.ts";
@@ -52,11 +52,11 @@ function messagesOf(value: Json): Message[] | undefined {
 
 function messageOf(value: Json): Message | undefined {
   if (!isObject(value) || !("role" in value)) {
-    const block = contentBlockOf(value);
+    const block = toContentBlock(value);
     return block && byUser(block);
   }
   const { role, content } = value;
-  const block = contentBlockOf(content ?? null);
+  const block = toContentBlock(content ?? null);
   return block && (role === "user" || role === "assistant") ? { role, content: block } : undefined;
 }
 

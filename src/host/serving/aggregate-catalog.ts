@@ -1,12 +1,12 @@
 import type { Principal } from "../../access/principal.ts";
-import { APP_MIME_TYPE, appUriOf, callersOf } from "../../contract/apps.ts";
+import { APP_MIME_TYPE, readAppUri, readCallers } from "../../contract/apps.ts";
 import type { SkillContract } from "../../contract/contract.ts";
 import { EXTENSION_UI } from "../../contract/extensions.ts";
 import { SKILLS_OFFERED } from "../../contract/skills.ts";
-import { isOwn, parseAddress } from "../../entry/address.ts";
+import { isOwnUri, parseAddress } from "../../entry/address.ts";
 import { rawBlock, type Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { turnTaker } from "../../lib/event-loop.ts";
+import { createYielder } from "../../lib/event-loop.ts";
 import { listedProblems, type Problem } from "../../lib/problem.ts";
 import type { ServerSummary } from "../catalog/overview.ts";
 import { callableBy, permittedCatalog } from "../catalog/permitted.ts";
@@ -65,7 +65,7 @@ export function partOf({ name: server, catalog, problems }: ServerSummary): Part
   const { tools, prompts, resources, resourceTemplates, skills = [] } = catalog.contract;
   const ofSkills = new Set(skills.map(({ uri }) => uri));
   // What an upstream lists under Berth's own schemes is not what those URIs mean for everyone else.
-  const mayShare = (uri: string): boolean => !catalog.hasUnlisted || !isOwn(uri);
+  const mayShare = (uri: string): boolean => !catalog.hasUnlisted || !isOwnUri(uri);
   const hasResources = catalog.hasUnlisted || [resources, resourceTemplates, skills].some(({ length }) => length > 0);
   const offer: Offered = {
     release: catalog.release,
@@ -127,7 +127,7 @@ function permittedPart(part: Part, principal: Principal): Part | undefined {
 }
 
 async function permittedParts(all: readonly Part[], principal: Principal): Promise<Part[]> {
-  const takeTurns = turnTaker();
+  const takeTurns = createYielder();
   const parts: Part[] = [];
   for (const part of all) {
     await takeTurns();
@@ -168,7 +168,7 @@ export async function composeServers(
     if (address?.kind === "cid") return contents === undefined ? [] : [contents];
     // A variable is the same whichever server lists it: no resource with its URI gives anything else.
     const most = address?.kind === "variable" ? 0 : 1;
-    const takeTurns = turnTaker();
+    const takeTurns = createYielder();
     const givers: string[] = [];
     for (const [server, { gives }] of withResources) {
       await takeTurns();
@@ -190,8 +190,8 @@ export async function composeServers(
   const calledByApps = (name: string): Origin<ToolContract> | undefined => {
     if (SERVER_AND_NAME.test(name) && offers.has(name.slice(0, name.indexOf(".")))) return undefined;
     const found = [...offers].flatMap(([server, { tools }]) => {
-      if (!tools.some((tool) => appUriOf(tool) !== undefined)) return [];
-      const own = tools.find((tool) => ownName(server, tool.name) === name && callersOf(tool).app);
+      if (!tools.some((tool) => readAppUri(tool) !== undefined)) return [];
+      const own = tools.find((tool) => ownName(server, tool.name) === name && readCallers(tool).app);
       return own ? [{ server, own }] : [];
     });
     const [one, other] = found;
@@ -280,7 +280,7 @@ async function wholeOf(parts: readonly Part[]): Promise<Whole> {
   const leftOut: Problem[] = [];
   let [releases, contracts] = ["", ""];
   const names = new Set(parts.map(({ server }) => server));
-  const takeTurns = turnTaker();
+  const takeTurns = createYielder();
   for (const { server, offer, problems: own } of parts) {
     await takeTurns();
     problems.push(...own);
@@ -316,7 +316,7 @@ async function wholeOf(parts: readonly Part[]): Promise<Whole> {
     await takeTurns();
     problems.push(each);
   }
-  const hasApps = tools.all.some((tool) => appUriOf(tool) !== undefined);
+  const hasApps = tools.all.some((tool) => readAppUri(tool) !== undefined);
   const extensions = {
     ...(hasApps && { [EXTENSION_UI]: { mimeTypes: [APP_MIME_TYPE] } }),
     ...(skills.origins.size > 0 && SKILLS_OFFERED),
@@ -368,7 +368,7 @@ class Named<Own> {
   add(key: string, server: string, own: Own): void {
     const taken = this.origins.get(key);
     if (!taken) this.origins.set(key, { server, own });
-    else if (taken.server !== server && !isOwn(key)) this.#contested.set(key, [taken.server, server]);
+    else if (taken.server !== server && !isOwnUri(key)) this.#contested.set(key, [taken.server, server]);
   }
 
   /** Drops what several servers give, and reports it. */

@@ -1,7 +1,7 @@
 import type { Principal } from "../../access/principal.ts";
 import { clock } from "../../lib/clock.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { mapInTurns, turnTaker } from "../../lib/event-loop.ts";
+import { mapYielding, createYielder } from "../../lib/event-loop.ts";
 import { FairSemaphore } from "../../lib/fair-semaphore.ts";
 import type { Log } from "../../lib/log.ts";
 import { listedProblems, shortProblems, type Problem } from "../../lib/problem.ts";
@@ -179,7 +179,7 @@ class AllServers {
     const names = this.#host.names(this.#tenant);
     let bytes = 0;
     for (let at = 0; at < names.length; at += READ_AT_A_TIME) {
-      for (const [name, known] of (await mapInTurns(names.slice(at, at + READ_AT_A_TIME), read)).flat()) {
+      for (const [name, known] of (await mapYielding(names.slice(at, at + READ_AT_A_TIME), read)).flat()) {
         const { part } = known;
         const hasRoom = bytes + part.heldBytes <= allServersBytes;
         if (hasRoom) bytes += part.heldBytes;
@@ -275,7 +275,7 @@ function awaitBriefly(ended: Promise<void>): Promise<void> {
 }
 
 async function changedLists(before: Contract, now: Contract): Promise<("tools" | "resources" | "prompts")[]> {
-  const takeTurns = turnTaker();
+  const takeTurns = createYielder();
   const differ = async (list: "tools" | "resources" | "resourceTemplates" | "prompts"): Promise<boolean> => {
     const others = now[list];
     if (before[list].length !== others.length) return true;

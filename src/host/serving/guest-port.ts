@@ -1,11 +1,11 @@
 import type { Principal } from "../../access/principal.ts";
 import type { ToolContract } from "../../contract/contract.ts";
-import { faultOfUri, URI_UNITS_MAX } from "../../discover/uri-template.ts";
-import { LaterAnswer, type HostAnswer, type HostPort } from "../../executor/executor.ts";
+import { findUriFault, URI_UNITS_MAX } from "../../discover/uri-template.ts";
+import { DeferredAnswer, type HostAnswer, type HostPort } from "../../executor/executor.ts";
 import type { HostOperation } from "../../executor/host-operations.ts";
-import { turnTaker } from "../../lib/event-loop.ts";
+import { createYielder } from "../../lib/event-loop.ts";
 import type { JsonObject } from "../../lib/json.ts";
-import { basePathOf } from "../../lib/tenant-name.ts";
+import { tenantBasePath } from "../../lib/tenant-name.ts";
 import type { Store } from "../../store/store.ts";
 import type { ServerSummary } from "../catalog/overview.ts";
 import { permittedCatalog } from "../catalog/permitted.ts";
@@ -35,7 +35,7 @@ export function guestPort(
           return variable(textParam(params, "name"), caller as Principal | undefined);
         case "cid": {
           const cid = textParam(params, "cid");
-          return new LaterAnswer("bytes", () => store.content(tenant, cid));
+          return new DeferredAnswer("bytes", () => store.content(tenant, cid));
         }
         case "secret":
           throw new Error(
@@ -50,7 +50,7 @@ export function guestPort(
           if (host.resourceUpdated(tenant, server, uriParam(params))) return null;
           throw new Error(`${UPDATES_MAX} updated resources of this server are waiting to be announced already`);
         case "offers":
-          return new LaterAnswer("json", offers);
+          return new DeferredAnswer("json", offers);
         case "hide":
         case "show":
           await host.setVisible(tenant, server, textParam(params, "name"), op === "show");
@@ -65,9 +65,9 @@ export function guestPort(
   };
 
   async function variable(name: string, caller: Principal | undefined): Promise<HostAnswer> {
-    if (name === SERVERS_VARIABLE) return new LaterAnswer("text", () => describeServers(tenant, host, caller));
+    if (name === SERVERS_VARIABLE) return new DeferredAnswer("text", () => describeServers(tenant, host, caller));
     const record = await store.name(tenant, "variable", name);
-    return record ? new LaterAnswer("text", () => store.content(tenant, record.cid), record.cid) : null;
+    return record ? new DeferredAnswer("text", () => store.content(tenant, record.cid), record.cid) : null;
   }
 
   async function offers(): Promise<Uint8Array> {
@@ -107,7 +107,7 @@ export interface PortHost {
 
 function uriParam(params: JsonObject): string {
   const uri = textParam(params, "uri");
-  const fault = uri.length > URI_UNITS_MAX ? `it is longer than ${URI_UNITS_MAX} characters` : faultOfUri(uri);
+  const fault = uri.length > URI_UNITS_MAX ? `it is longer than ${URI_UNITS_MAX} characters` : findUriFault(uri);
   if (fault !== undefined) throw new TypeError(`"${uri.slice(0, 100)}" cannot be a resource: ${fault}`);
   return uri;
 }
@@ -125,7 +125,7 @@ function textParam(params: JsonObject, name: string): string {
 async function describeServers(tenant: string, host: PortHost, caller: Principal | undefined): Promise<Uint8Array> {
   const room = { all: new Room(TOLD_UNITS_MAX), names: new Room(NAMES_UNITS_MAX) };
   const pieces: Uint8Array[] = [];
-  const takeTurns = turnTaker();
+  const takeTurns = createYielder();
   // One after the other, so that the first get the room.
   for (const name of host.names(tenant)) {
     await takeTurns();
@@ -145,7 +145,7 @@ async function describeServer(
   room: { readonly all: Room; readonly names: Room },
 ): Promise<string> {
   const { tools } = catalog ? (await permittedCatalog(catalog, caller)).contract : { tools: [] };
-  const url = `${basePathOf(tenant)}/mcp/${encodeURIComponent(name)}`;
+  const url = `${tenantBasePath(tenant)}/mcp/${encodeURIComponent(name)}`;
   const facts = JSON.stringify({ name, state, description, url, problem: problems[0]?.message });
   const all = room.all.take(facts.length) ? await room.all.list(tools, asTold) : undefined;
   if (all !== undefined) return `${facts.slice(0, -1)},"tools":${all}}`;
@@ -165,7 +165,7 @@ const NAMES_UNITS_MAX = 1024 * 1024;
 class Room {
   #units: number;
   #wastable: number;
-  readonly #takeTurns = turnTaker();
+  readonly #takeTurns = createYielder();
 
   constructor(units: number) {
     this.#units = this.#wastable = units;

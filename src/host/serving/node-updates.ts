@@ -1,5 +1,5 @@
 import type { Cluster } from "../../cluster/cluster.ts";
-import { nextTurn } from "../../lib/event-loop.ts";
+import { yieldToCalls } from "../../lib/event-loop.ts";
 import type { Json } from "../../lib/json.ts";
 import type { Log } from "../../lib/log.ts";
 import { UPDATES_MAX, type Watchers } from "./watchers.ts";
@@ -87,7 +87,7 @@ export class NodeUpdates {
   }
 
   #saySoon(): Promise<void> {
-    this.#saying ??= nextTurn().then(() => this.#say());
+    this.#saying ??= yieldToCalls().then(() => this.#say());
     return this.#saying;
   }
 

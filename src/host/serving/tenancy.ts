@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { BerthError } from "../../lib/errors.ts";
-import { turnTaker } from "../../lib/event-loop.ts";
+import { createYielder } from "../../lib/event-loop.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { Log } from "../../lib/log.ts";
 import { DEFAULT_TENANT } from "../../lib/tenant-name.ts";
@@ -200,7 +200,7 @@ class Hosts {
     return this.#inTurn(async () => {
       this.#tenantOf = new Map(await this.#tenants.hosts());
       const hostsOf = new Map<string, string[]>();
-      const takeTurns = turnTaker();
+      const takeTurns = createYielder();
       for (const [host, tenant] of this.#tenantOf) {
         await takeTurns();
         const hosts = hostsOf.get(tenant);

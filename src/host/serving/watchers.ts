@@ -1,5 +1,5 @@
-import { jsonBlockInTurns, type Cid } from "../../lib/cid.ts";
-import { turnTaker } from "../../lib/event-loop.ts";
+import { jsonBlockYielding, type Cid } from "../../lib/cid.ts";
+import { createYielder } from "../../lib/event-loop.ts";
 import type { AnyChangeListener, ChangeListener } from "../host.ts";
 import type { Catalog, ServerChange } from "../offers/catalog.ts";
 
@@ -111,9 +111,9 @@ export class Watchers {
     const { tools, resources, resourceTemplates, prompts } = contract;
     const now = {
       contract: contractCid,
-      tools: (await jsonBlockInTurns(tools)).cid,
-      resources: (await jsonBlockInTurns({ resources, resourceTemplates })).cid,
-      prompts: (await jsonBlockInTurns(prompts)).cid,
+      tools: (await jsonBlockYielding(tools)).cid,
+      resources: (await jsonBlockYielding({ resources, resourceTemplates })).cid,
+      prompts: (await jsonBlockYielding(prompts)).cid,
     };
     watch.known = now;
     if (!before) return;
@@ -143,7 +143,7 @@ export class Watchers {
   }
 
   async #tellUpdated(tenant: string, server: string, key: string, uris: Set<string>): Promise<void> {
-    const takeTurns = turnTaker();
+    const takeTurns = createYielder();
     for (const uri of uris) {
       uris.delete(uri);
       const change: ServerChange = { kind: "resource", uri };

@@ -1,4 +1,4 @@
-import type { HeldItem } from "../../contract/held-items.ts";
+import type { WithheldItem } from "../../contract/held-items.ts";
 import { stableForm } from "../../contract/stable-form.ts";
 import { BerthError, errors, type ErrorCode } from "../../lib/errors.ts";
 import { JsonText, type Json, type JsonDigest, type JsonObject } from "../../lib/json.ts";
@@ -67,7 +67,7 @@ export function packRound(request: UpstreamRequest, options: RoundOptions, deadl
 }
 
 /** Nodes of an earlier version know only the first. */
-function servedAs(served: HeldItem | string): JsonObject {
+function servedAs(served: WithheldItem | string): JsonObject {
   return typeof served === "string" ? { served } : { served: cidOf(served), servedForm: cidOf(stableForm(served)) };
 }
 

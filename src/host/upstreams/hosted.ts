@@ -1,8 +1,8 @@
 import { setTimeout as after } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
-import { NotTaken } from "../../cluster/node-calls.ts";
+import { CallNotAccepted } from "../../cluster/node-calls.ts";
 import type { Contract, ContractList } from "../../contract/contract.ts";
-import { byKey, heldKinds, itemsOf, type HeldItem, type HeldKind } from "../../contract/held-items.ts";
+import { byKey, withheldKinds, listItems, type WithheldItem, type WithheldKind } from "../../contract/held-items.ts";
 import { stableForm } from "../../contract/stable-form.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
 import type { CancelSignal } from "../../lib/cancellation.ts";
@@ -213,7 +213,7 @@ export class HostedUpstream {
       try {
         return await there(lease, nodes);
       } catch (error) {
-        if (!(error instanceof NotTaken)) throw error;
+        if (!(error instanceof CallNotAccepted)) throw error;
         nodes.owner.forget(lease);
         if (performance.now() >= until) throw noOwner(error, Math.ceil(nodes.takeOverMs / 1000));
         await after(OWNER_LOOK_MS);
@@ -236,7 +236,7 @@ export class HostedUpstream {
     if (nodes?.isThere(asker.node)) {
       const resuming = nodes.elsewhere.round(asker.node, { ask: "resume" }, request, options);
       const resumed = await resuming.catch((error: unknown) => {
-        if (error instanceof NotTaken) return undefined;
+        if (error instanceof CallNotAccepted) return undefined;
         throw error;
       });
       if (resumed) return resumed;
@@ -263,7 +263,7 @@ export class HostedUpstream {
     // Where that node is gone, the program of this one says that it never had the task.
     if (!nodes.isThere(node)) return undefined;
     return nodes.elsewhere.round(node, { ask: "task" }, request, options).catch((error: unknown) => {
-      if (error instanceof NotTaken) return undefined;
+      if (error instanceof CallNotAccepted) return undefined;
       throw error;
     });
   }
@@ -314,7 +314,7 @@ export class HostedUpstream {
     const before = last ?? this.#remembered?.observed;
     this.#observed = { ...observed, contract };
     this.#offered = Object.fromEntries(
-      heldKinds.map((kind) => [kind, byKey(kind, itemsOf(contract, kind))]),
+      withheldKinds.map((kind) => [kind, byKey(kind, listItems(contract, kind))]),
     ) as unknown as Offered;
     return before !== undefined && cidOf(before) !== cidOf(contract);
   }
@@ -329,11 +329,11 @@ function withKnown({ contract, failed }: Observed, known: Contract | undefined):
 }
 
 /** By name. */
-type Offered = Readonly<Record<HeldKind, ReadonlyMap<string, HeldItem>>>;
+type Offered = Readonly<Record<WithheldKind, ReadonlyMap<string, WithheldItem>>>;
 
 const KINDS = { "tools/call": "tool", "prompts/get": "prompt", "resources/read": "skill" } as const;
 
-export function heldBack(kind: HeldKind, name: string): BerthError {
+export function heldBack(kind: WithheldKind, name: string): BerthError {
   const detail = `the ${kind} "${name}" has changed since it was approved; it is withheld until a person approves the change`;
   return new BerthError("upstream_changed", detail);
 }

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import type { Cluster } from "../../cluster/cluster.ts";
-import { NotTaken, type NodeCalls, type TakenCall } from "../../cluster/node-calls.ts";
+import { CallNotAccepted, type NodeCalls, type ReceivedCall } from "../../cluster/node-calls.ts";
 import type { ContractChange } from "../../contract/change.ts";
 import type { Contract } from "../../contract/contract.ts";
 import type { EntryRuns, ServerEntry } from "../../entry/entry.ts";
@@ -13,7 +13,7 @@ import { TokenBuckets } from "../../lib/token-buckets.ts";
 import { type Limits, tenantSetting } from "../../limits/limits.ts";
 import type { Grant } from "../../secrets/grants.ts";
 import type { UpstreamHealth } from "../../upstream/calls/supervisor.ts";
-import { placeOf, type Launch } from "../../upstream/launch/launch.ts";
+import { launchLocation, type Launch } from "../../upstream/launch/launch.ts";
 import { launchedName } from "../../upstream/launch/launcher-uri.ts";
 import { UpstreamError } from "../../upstream/messages/upstream-error.ts";
 import type { Upstream } from "../../upstream/upstream.ts";
@@ -180,7 +180,7 @@ export class Hosting {
     const takePlace = "url" in launch ? undefined : () => this.#places.take(tenant);
     const open: OpenUpstream = (launch, listener) =>
       this.#options.open(launch, { ...listener, takePlace }, { tenant, grant });
-    const of = { tenant, server, upstream: placeOf(launch) };
+    const of = { tenant, server, upstream: launchLocation(launch) };
     const digest = hash("sha256", JSON.stringify([uri, secrets, runs]), "base64url");
     const name: UpstreamName = { tenant, server, digest };
     const hosted = new HostedUpstream(
@@ -333,15 +333,15 @@ export class Hosting {
   }
 
   /** Does what another node asks, here or not at all. */
-  async #answer(asked: UpstreamAsked, call: TakenCall): Promise<UpstreamSaid> {
+  async #answer(asked: UpstreamAsked, call: ReceivedCall): Promise<UpstreamSaid> {
     const known = this.#named.get(nameOf(asked));
-    if (!known) throw new NotTaken("it does not run this upstream");
+    if (!known) throw new CallNotAccepted("it does not run this upstream");
     const { hosted } = known;
     const { owner } = hosted.nodes!;
     const contract = (): string | undefined => hosted.observed && cidOf(hosted.observed.contract);
     if (asked.ask === "state") return { state: { health: hosted.upstream.health, stderr: hosted.upstream.stderr } };
     if (asked.ask === "begin" || asked.ask === "offers") {
-      if (!(await owner?.has(asked.fence))) throw new NotTaken("it does not run this upstream");
+      if (!(await owner?.has(asked.fence))) throw new CallNotAccepted("it does not run this upstream");
     }
     try {
       if (asked.ask === "offers") {

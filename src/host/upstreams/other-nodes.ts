@@ -1,4 +1,10 @@
-import { nodeCallBounds, NodeLost, NotTaken, type CallWays, type NodeCalls } from "../../cluster/node-calls.ts";
+import {
+  nodeCallBounds,
+  NodeLost,
+  CallNotAccepted,
+  type NodeCallOptions,
+  type NodeCalls,
+} from "../../cluster/node-calls.ts";
 import { Cancellation, type CancelSignal } from "../../lib/cancellation.ts";
 import type { TenantCounts } from "../../lib/tenant-counts.ts";
 import type { Limits } from "../../limits/limits.ts";
@@ -114,7 +120,12 @@ export class Elsewhere {
     return (await this.#ask(node, { ...this.#name, ask: "state" }, STATE_MS, {})).state;
   }
 
-  async #ask(node: string, asked: UpstreamAsked, ms: number, { signal, onPart }: CallWays): Promise<UpstreamSaid> {
+  async #ask(
+    node: string,
+    asked: UpstreamAsked,
+    ms: number,
+    { signal, onPart }: NodeCallOptions,
+  ): Promise<UpstreamSaid> {
     const { tenant } = this.#name;
     const before = this.#forwarded.of(tenant);
     if (before >= nodeCallBounds.nodeConnections * TENANT_SHARE) {
@@ -143,7 +154,7 @@ export class Elsewhere {
 type ElsewhereLimits = Pick<Limits, "upstreamCallMs" | "upstreamStartMs">;
 
 /** No node of them all ran it in the time that a call waits for that. */
-export function noOwner(cause: NotTaken, seconds: number): UpstreamError {
+export function noOwner(cause: CallNotAccepted, seconds: number): UpstreamError {
   const detail = `the node that ran it does not take calls any more (${cause.reason}), and another one takes over within ${seconds} s`;
   return new UpstreamError("upstream_ended", detail, {
     data: { retriable: true, retryAfterSeconds: seconds },

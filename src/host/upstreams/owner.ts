@@ -1,6 +1,6 @@
 import type { Cluster } from "../../cluster/cluster.ts";
 import type { Lease } from "../../lib/node-store.ts";
-import { endsWithin, LATE_MS } from "../../lib/within.ts";
+import { settlesWithin, LATE_MS } from "../../lib/within.ts";
 import { UpstreamError } from "../../upstream/messages/upstream-error.ts";
 
 /** The other nodes, as far as a lease needs them. */
@@ -102,7 +102,7 @@ export class Owner {
       if (!(await nodes.makeSure())) throw unsure();
       const leasing = nodes.lease(this.#name);
       // A stalled store gives it to no other node.
-      if (this.isHere && nodes.others.size === 0 && !(await endsWithin(LATE_MS, leasing))) return undefined;
+      if (this.isHere && nodes.others.size === 0 && !(await settlesWithin(LATE_MS, leasing))) return undefined;
       lease = await leasing;
     } catch (error) {
       // A node that knew no other one when it last knew anything goes on alone: no other can take a lease either.

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import type { RequestHandler } from "express";
 import type { Access } from "../../access/access.ts";
-import type { AskedResource } from "../../access/oauth/access-tokens.ts";
+import type { RequestedResource } from "../../access/oauth/access-tokens.ts";
 import { scopesFor } from "../../access/oauth/scopes.ts";
 import { isTrustworthy } from "../../access/oauth/settings.ts";
 import { isLoopback } from "../../config.ts";
@@ -21,7 +21,7 @@ import type { RouteHandler } from "../routed.ts";
  */
 export interface Resources {
   /** The resource that a request is for; undefined when this service cannot know its own name. */
-  of(context: RequestContext): AskedResource | undefined;
+  of(context: RequestContext): RequestedResource | undefined;
   /** The metadata address of a resource (RFC 9728, section 3.1). */
   metadataOf(resource: string): string;
   /** The origin of this service, as `of` uses it. */

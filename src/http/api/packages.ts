@@ -1,9 +1,9 @@
 import { Router } from "express";
 import { rightsOf } from "../../access/rights.ts";
-import type { PackageWishes } from "../../edits/package-edits.ts";
+import type { PackageRequest } from "../../edits/package-edits.ts";
 import { isCid, type Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { isStringArray, soundObject } from "../../lib/json.ts";
+import { isStringArray, tryParseObject } from "../../lib/json.ts";
 import { changing, reading } from "../access/permit.ts";
 import { SHORT_BODY_BYTES } from "../body.ts";
 import type { RouteHandler } from "../routed.ts";
@@ -44,8 +44,8 @@ const SHAPE =
   'them; "update" is true, or a list of names, and "set" the CID that a review told';
 
 /** Throws `invalid_params`. */
-function wishesIn(body: string): PackageWishes & { readonly set?: Cid } {
-  const wish = soundObject(body);
+function wishesIn(body: string): PackageRequest & { readonly set?: Cid } {
+  const wish = tryParseObject(body);
   if (!wish) throw new BerthError("invalid_params", SHAPE);
   const { add = [], remove = [], update = [], set, ...others } = wish;
   const isUpdate = update === true || isStringArray(update);

@@ -1,12 +1,12 @@
 import { Router, type Request } from "express";
-import { ToldChanges } from "../../contract/change.ts";
-import { compareInTurns } from "../../contract/compare.ts";
+import { ChangeSelection } from "../../contract/change.ts";
+import { compareContractsYielding } from "../../contract/compare.ts";
 import type { Contract } from "../../contract/contract.ts";
 import type { ServerSummary } from "../../host/catalog/overview.ts";
 import type { Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { mapInTurns } from "../../lib/event-loop.ts";
-import { soundObject } from "../../lib/json.ts";
+import { mapYielding } from "../../lib/event-loop.ts";
+import { tryParseObject } from "../../lib/json.ts";
 import { listedProblems } from "../../lib/problem.ts";
 import { changing, listing, mayChange, mayKnow, named, reading, readingWith } from "../access/permit.ts";
 import { SHORT_BODY_BYTES } from "../body.ts";
@@ -23,7 +23,7 @@ export function serverRoutes({ edits, host, access, bodies }: ApiOptions): Route
     const { tenant, base, principal } = context;
     const page = readListPage(context.request);
     const { names, next } = namesOnPage(host.names(tenant), page, (name) => mayKnow(principal, name));
-    const summaries = await mapInTurns(names, (name) => host.summary(tenant, name));
+    const summaries = await mapYielding(names, (name) => host.summary(tenant, name));
     const servers = summaries.flatMap((summary) => (summary ? [summaryOf(base, summary)] : []));
     const problems = mayKnow(principal) ? host.problems(tenant) : [];
     context.response.json({ problems, servers, ...(next !== undefined && { next }) });
@@ -59,7 +59,7 @@ export function serverRoutes({ edits, host, access, bodies }: ApiOptions): Route
     const { from, to } = context.request.query;
     const tenant = context.tenant;
     const [before, after] = [await contractAt(tenant, name, from), await contractAt(tenant, name, to)];
-    context.response.json({ changes: new ToldChanges().of(await compareInTurns(before, after)) });
+    context.response.json({ changes: new ChangeSelection().of(await compareContractsYielding(before, after)) });
   };
 
   const getUpstream: RouteHandler = async (context) => {
@@ -132,7 +132,7 @@ function keepsEntry({ query: { entry } }: Pick<Request, "query">): boolean {
 
 /** The body of an approval: `{contract}`, the CID of exactly the contract that the person reviewed. */
 function contractIn(body: string): Cid {
-  const contract = soundObject(body)?.["contract"];
+  const contract = tryParseObject(body)?.["contract"];
   if (typeof contract === "string") return contract;
   throw new BerthError(
     "invalid_params",

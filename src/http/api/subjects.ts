@@ -4,7 +4,7 @@ import type { Saved } from "../../contract/review.ts";
 import type { Subject } from "../../edits/edits.ts";
 import { parseDraft, type Draft } from "../../lib/draft.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { turnAmongAll } from "../../lib/event-loop.ts";
+import { yieldInOrder } from "../../lib/event-loop.ts";
 import { readingBounds } from "../../lib/reading-bounds.ts";
 import { isScript } from "../../lib/script-text.ts";
 import { changing, listing, mayKnow, named, reading } from "../access/permit.ts";
@@ -46,7 +46,7 @@ export function subjectRoutes(kind: Subject["kind"], options: ApiOptions): { pat
     if (!current) throw notFound(subjectOf(context));
     context.response.setHeader("ETag", etagOf(current.cid));
     // As JSON, a megabyte may become six, so concurrent reads take turns.
-    await turnAmongAll();
+    await yieldInOrder();
     context.response.json(current);
   };
 
@@ -77,7 +77,7 @@ export function subjectRoutes(kind: Subject["kind"], options: ApiOptions): { pat
     context.response.setHeader("ETag", etagOf(cid));
     context.response.setHeader("Cache-Control", "private, max-age=31536000, immutable");
     // As JSON, a megabyte may become six, so concurrent reads take turns.
-    await turnAmongAll();
+    await yieldInOrder();
     context.response.json({ cid, entry, files });
   };
 

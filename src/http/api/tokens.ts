@@ -1,7 +1,7 @@
 import { Router } from "express";
 import { readTokenRequest } from "../../access/token-request.ts";
 import type { TokenInfo } from "../../access/tokens.ts";
-import { nextTurn } from "../../lib/event-loop.ts";
+import { yieldToCalls } from "../../lib/event-loop.ts";
 import { parseJson } from "../../lib/parse-json.ts";
 import { changing } from "../access/permit.ts";
 import { SHORT_BODY_BYTES } from "../body.ts";
@@ -26,7 +26,7 @@ export function tokenRoutes({ access, bodies }: Pick<ApiOptions, "access" | "bod
     let units = 0;
     let found: TokenInfo[];
     do {
-      await nextTurn();
+      await yieldToCalls();
       const part = { limit: Math.min(READ_AT_ONCE, limit - shown.length) + 1, after: shown.at(-1)?.id ?? after };
       found = await tokens.list(context.tenant, part);
       shown.push(...found.slice(0, part.limit - 1));

@@ -4,7 +4,7 @@ import type { ContentUser } from "../../host/directory/content-users.ts";
 import type { Host } from "../../host/host.ts";
 import { isCid, isStructure, type Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { nextTurn } from "../../lib/event-loop.ts";
+import { yieldToCalls } from "../../lib/event-loop.ts";
 import { indentedJson, isObject, tryParseJson } from "../../lib/json.ts";
 import { reading } from "../access/permit.ts";
 import type { PageRoute } from "../routed.ts";
@@ -172,7 +172,7 @@ async function filesOf(
       files.push({ path, cid, text: "", cut: true });
       continue;
     }
-    await nextTurn();
+    await yieldToCalls();
     const bytes = await read(cid);
     const text = bytes && textOf(bytes);
     if (text !== undefined) files.push({ path, cid, text: text.slice(0, room), cut: text.length > room });

@@ -3,7 +3,7 @@ import type { Access } from "../../access/access.ts";
 import type { Host } from "../../host/host.ts";
 import type { BerthError, ErrorCode } from "../../lib/errors.ts";
 import { nearNames } from "../../lib/near-names.ts";
-import { percentDecoded } from "../../lib/percent-decoded.ts";
+import { decodePercent } from "../../lib/percent-decoded.ts";
 import type { Problem } from "../../lib/problem.ts";
 import { mayKnow } from "../access/permit.ts";
 import type { RoutedContext } from "../routed.ts";
@@ -81,5 +81,5 @@ const ADVICE: Partial<Record<ErrorCode, string>> = {
 };
 
 function lastWord(path: string): string {
-  return percentDecoded(path.split("/").findLast(Boolean) ?? "").split("@", 1)[0]!;
+  return decodePercent(path.split("/").findLast(Boolean) ?? "").split("@", 1)[0]!;
 }

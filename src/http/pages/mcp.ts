@@ -4,7 +4,7 @@ import type { Cluster } from "../../cluster/cluster.ts";
 import type { Overview } from "../../host/catalog/overview.ts";
 import type { Host } from "../../host/host.ts";
 import type { UpstreamState } from "../../host/upstreams/hosting.ts";
-import { areMore, locationOf, type Problem } from "../../lib/problem.ts";
+import { hasMore, formatLocation, type Problem } from "../../lib/problem.ts";
 import { mayChange, mayKnow, toolsShown } from "../access/permit.ts";
 import type { SetupsFor } from "../feature-routes.ts";
 import { nextAddress, readListPage } from "../list-page.ts";
@@ -145,7 +145,7 @@ function serverView(base: string, overview: Overview, upstream: UpstreamState | 
     problems: problems.slice(0, PROBLEMS_MAX).map((each) => problemView(base, each)),
     first: problems[0] && firstLine(problems[0].message),
     firstAt: problems[0] ? fileOf(problems[0]) : "",
-    problemCount: areMore(problems) ? `${problems.length - 1}+` : problems.length || "",
+    problemCount: hasMore(problems) ? `${problems.length - 1}+` : problems.length || "",
     problemTone: isFaulty ? "bad" : "warn",
     moreProblems: moreOf(problems),
   };
@@ -153,7 +153,7 @@ function serverView(base: string, overview: Overview, upstream: UpstreamState | 
 
 /** Where in its code; a place in `mcps` tells nobody more. */
 function fileOf(problem: Problem): string {
-  return problem.file === undefined ? "" : locationOf(problem);
+  return problem.file === undefined ? "" : formatLocation(problem);
 }
 
 function kindOf({ isBuiltIn, language, state }: Overview, upstream: UpstreamState | undefined): string {
@@ -176,7 +176,7 @@ const PROBLEMS_MAX = 3;
 
 function moreOf(problems: Overview["problems"]): string {
   if (problems.length <= PROBLEMS_MAX) return "";
-  return areMore(problems) ? "more problems" : countOf(problems.length - PROBLEMS_MAX, "more problem");
+  return hasMore(problems) ? "more problems" : countOf(problems.length - PROBLEMS_MAX, "more problem");
 }
 
 function summaryOf(count: number, servers: readonly Overview[]): string {

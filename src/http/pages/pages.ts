@@ -5,7 +5,7 @@ import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import type { Principal } from "../../access/principal.ts";
 import { packageVersion, packageRoot } from "../../config.ts";
-import { turnTaker } from "../../lib/event-loop.ts";
+import { createYielder } from "../../lib/event-loop.ts";
 import { mayKnow } from "../access/permit.ts";
 import type { Assets } from "../assets.ts";
 import { handlebars } from "../handlebars.ts";
@@ -137,7 +137,7 @@ export function createPages(assets: Assets, isWritable = true, added: readonly S
     },
     async text(text) {
       const pieces: Buffer[] = [];
-      const takeTurns = turnTaker();
+      const takeTurns = createYielder();
       for (let start = 0, end = 0; start < text.length; start = end) {
         await takeTurns();
         end = start + PIECE_UNITS;

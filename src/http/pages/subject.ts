@@ -6,9 +6,9 @@ import { packageRoot } from "../../config.ts";
 import type { Edits, Subject, Version } from "../../edits/edits.ts";
 import type { Host } from "../../host/host.ts";
 import { isCid } from "../../lib/cid.ts";
-import type { Current, Draft } from "../../lib/draft.ts";
+import type { CurrentDraft, Draft } from "../../lib/draft.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { nextTurn } from "../../lib/event-loop.ts";
+import { yieldToCalls } from "../../lib/event-loop.ts";
 import { boundsOfDiffs } from "../api/text-diff.ts";
 import type { RequestPlace } from "../request-context.ts";
 import type { RoutedContext } from "../routed.ts";
@@ -69,7 +69,7 @@ interface BesideText {
 export async function viewSubject(
   { edits, pages, tenant, base, writable }: EditPagePlace,
   subject: Subject,
-  current: Current | (Draft & { language: Current["language"]; cid: null }),
+  current: CurrentDraft | (Draft & { language: CurrentDraft["language"]; cid: null }),
   place: SubjectPlace,
   { settings, names }: BesideText = {},
 ) {
@@ -96,7 +96,7 @@ export async function viewSubject(
   const texts: { path: string; text: Fragment; rows: number }[] = [];
   // The main file first.
   for (const [path, text] of Object.entries({ [entry]: files[entry] ?? "", ...files })) {
-    await nextTurn();
+    await yieldToCalls();
     texts.push({ path, text: await pages.text(text), rows: text.split("\n", ROWS_MAX).length });
   }
   return {
@@ -156,7 +156,7 @@ function viewVersion(
 export async function readStanding(
   { edits, tenant }: EditPagePlace,
   subject: Subject,
-): Promise<{ current: Current | undefined; damage?: string }> {
+): Promise<{ current: CurrentDraft | undefined; damage?: string }> {
   try {
     return { current: await edits.read(tenant, subject) };
   } catch (error) {

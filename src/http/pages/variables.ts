@@ -1,11 +1,11 @@
 import type { Subject } from "../../edits/edits.ts";
 import { SCHEMA_KEY } from "../../entry/fields.ts";
-import { readableMcps } from "../../entry/mcps.ts";
+import { mcpsReadBounds } from "../../entry/mcps.ts";
 import { isCid } from "../../lib/cid.ts";
-import type { Current } from "../../lib/draft.ts";
+import type { CurrentDraft } from "../../lib/draft.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { mapInTurns, nextTurn } from "../../lib/event-loop.ts";
-import { parseInTurns } from "../../lib/json-spans.ts";
+import { mapYielding, yieldToCalls } from "../../lib/event-loop.ts";
+import { parseObjectYielding } from "../../lib/json-spans.ts";
 import { isObject } from "../../lib/json.ts";
 import { printableText } from "../../lib/printable.ts";
 import { PACKAGES } from "../../packages/package-set.ts";
@@ -33,7 +33,7 @@ export const variablesPage: PageRoute<ComparisonOptions> = {
       if (typeof name === "string" && name !== "") return response.redirect(303, `${addressOf(base, name)}?new`);
       const all = await edits.names(tenant, "variable");
       const { names, next } = namesOnPage(all, readListPage(request), () => true);
-      const variables = await mapInTurns(names, async (each) => {
+      const variables = await mapYielding(names, async (each) => {
         const { current, damage } = await readStanding(at, { kind: "variable", name: each });
         const text = current?.files[each] ?? "";
         return {
@@ -95,7 +95,7 @@ export const variablePage: PageRoute<ComparisonOptions> = {
       const { entry, files } = last ?? { entry: name, files: { [name]: "" } };
       const begun = { entry, files, language: languageOf(name), cid: null };
       const named = name === "mcps" && current ? await namedIn(at, current) : NOTHING_NAMED;
-      await nextTurn();
+      await yieldToCalls();
       const styleNonce = newNonce();
       const place = {
         id: "variable",
@@ -104,7 +104,7 @@ export const variablePage: PageRoute<ComparisonOptions> = {
         styleNonce,
       };
       const view = await viewSubject(at, subject, current ?? begun, place, { names: named.names });
-      await nextTurn();
+      await yieldToCalls();
       await pages.send(context, "variable", {
         title: name,
         section: "variables",
@@ -131,11 +131,11 @@ function addressOf(base: string, name: string): string {
   return `${base}/variables/${encodeURIComponent(name)}`;
 }
 
-function viewCurrent({ cid, changedAt, by }: Current): object {
+function viewCurrent({ cid, changedAt, by }: CurrentDraft): object {
   return { cid, short: shortCid(cid), changedAt: timeView(changedAt), by: authorText(by) };
 }
 
-function languageOf(name: string): Current["language"] {
+function languageOf(name: string): CurrentDraft["language"] {
   return name === "mcps" || name === PACKAGES || name.endsWith(".json") ? "json" : "text";
 }
 
@@ -145,10 +145,10 @@ const NOTHING_NAMED = { links: undefined, more: 0, names: new Map<string, string
  * Links for the first servers in the configuration and their CIDs, the number of further servers, and the names of the
  * files by their CIDs.
  */
-async function namedIn(at: ComparisonOptions & RequestPlace, { entry, files }: Current) {
+async function namedIn(at: ComparisonOptions & RequestPlace, { entry, files }: CurrentDraft) {
   let value: unknown;
   try {
-    ({ value } = await parseInTurns(files[entry] ?? "", readableMcps()));
+    ({ value } = await parseObjectYielding(files[entry] ?? "", mcpsReadBounds()));
   } catch {
     return NOTHING_NAMED;
   }
@@ -156,7 +156,7 @@ async function namedIn(at: ComparisonOptions & RequestPlace, { entry, files }: C
   const { [SCHEMA_KEY]: _, ...entries } = value;
   const servers = Object.keys(entries);
   const names = new Map<string, string>();
-  const links = await mapInTurns(servers.slice(0, NAMED_SERVERS_MAX), async (server) => {
+  const links = await mapYielding(servers.slice(0, NAMED_SERVERS_MAX), async (server) => {
     const raw = isObject(entries[server]) ? entries[server] : {};
     const stored = await filesOfEntry(at, server, raw);
     for (const file of stored) nameFile(names, file);

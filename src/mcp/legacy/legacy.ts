@@ -1,9 +1,9 @@
 import type { Cluster } from "../../cluster/cluster.ts";
-import type { Errands } from "../../cluster/errands.ts";
+import type { NodeRequests } from "../../cluster/errands.ts";
 import type { Host } from "../../host/host.ts";
 import { Cancellation } from "../../lib/cancellation.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { turnTaker } from "../../lib/event-loop.ts";
+import { createYielder } from "../../lib/event-loop.ts";
 import type { Log } from "../../lib/log.ts";
 import type { Records } from "../../lib/records.ts";
 import type { Sealer } from "../../lib/seal.ts";
@@ -37,7 +37,7 @@ export interface LegacyOptions {
   readonly sealer: Sealer;
   readonly records: Records;
   readonly cluster: Pick<Cluster, "id" | "on" | "onLapse" | "tell" | "heard">;
-  readonly errands: Errands;
+  readonly errands: NodeRequests;
   readonly limits: Limits;
   readonly log: Log;
   readonly logs: ClientLogs;
@@ -108,7 +108,7 @@ class Pings {
 
   async send(sessions: Iterable<Session>): Promise<void> {
     const now = performance.now();
-    const maybeYield = turnTaker();
+    const maybeYield = createYielder();
     for (const session of sessions) {
       await maybeYield();
       const stream = session.listeners.findLast(({ isAttached }) => isAttached);

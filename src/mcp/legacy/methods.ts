@@ -10,7 +10,7 @@ import { callOtherMethod, isNativeName } from "../protocol.ts";
 import { runUntilAnswered, type Unanswered } from "./ask.ts";
 import type { Legacy } from "./legacy.ts";
 import type { LegacyCall, Session } from "./session.ts";
-import { shapeOf } from "./shape.ts";
+import { legacyShape } from "./shape.ts";
 
 /**
  * Methods of the revisions from 2024-11-05 to 2025-11-25, and native calls. Results have the shape of the revision.
@@ -29,13 +29,13 @@ function callMethod(legacy: Legacy, call: LegacyCall): Text | Promise<Text> {
     case "tools/call":
       return callTool(legacy, call);
     case "tools/list":
-      return listPage("tools", call, shapeOf(call.client.version));
+      return listPage("tools", call, legacyShape(call.client.version));
     case "resources/read":
       return readResource(legacy, call);
     case "resources/list":
-      return listPage("resources", call, shapeOf(call.client.version));
+      return listPage("resources", call, legacyShape(call.client.version));
     case "resources/templates/list":
-      return listPage("resourceTemplates", call, shapeOf(call.client.version));
+      return listPage("resourceTemplates", call, legacyShape(call.client.version));
     case "resources/subscribe":
       return subscribe(legacy, call);
     case "resources/unsubscribe":
@@ -43,12 +43,12 @@ function callMethod(legacy: Legacy, call: LegacyCall): Text | Promise<Text> {
     case "prompts/get":
       return getPrompt(legacy, call);
     case "prompts/list":
-      return listPage("prompts", call, shapeOf(call.client.version));
+      return listPage("prompts", call, legacyShape(call.client.version));
     case "completion/complete":
       return completion(call).then((result) => JSON.stringify(result));
     case "skills/list":
       checkSkills(call);
-      return listPage("skills", call, shapeOf(call.client.version));
+      return listPage("skills", call, legacyShape(call.client.version));
     case "skills/get":
       checkSkills(call);
       return JSON.stringify({ skill: requestedSkill(call) });
@@ -78,7 +78,7 @@ async function callTool(legacy: Legacy, call: LegacyCall): Promise<Text> {
     "unanswered" in outcome
       ? failure(`The tool "${String(call.params["name"])}" did not finish: ${outcome.unanswered}`)
       : outcome;
-  return shapeOf(call.client.version).callResult(tool.contract, result);
+  return legacyShape(call.client.version).callResult(tool.contract, result);
 }
 
 async function readResource(legacy: Legacy, call: LegacyCall): Promise<Text> {
@@ -89,7 +89,7 @@ async function readResource(legacy: Legacy, call: LegacyCall): Promise<Text> {
 async function getPrompt(legacy: Legacy, call: LegacyCall): Promise<Text> {
   const { prompt, args } = requestedPrompt(call);
   const outcome = await runUntilAnswered(legacy.limits.answerMs, call, (options) => prompt.get(args, options));
-  return jsonOf(shapeOf(call.client.version).promptResult(unwrap(outcome)));
+  return jsonOf(legacyShape(call.client.version).promptResult(unwrap(outcome)));
 }
 
 function unwrap<Outcome extends object>(outcome: Outcome | Unanswered): Outcome {

@@ -1,5 +1,5 @@
 import type { Cluster } from "../../cluster/cluster.ts";
-import type { Errands } from "../../cluster/errands.ts";
+import type { NodeRequests } from "../../cluster/errands.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { RequestId } from "../json-rpc.ts";
@@ -59,7 +59,7 @@ export function unexpectedResponse(): BerthError {
 
 interface LegacyNodes {
   readonly cluster: Pick<Cluster, "id" | "on" | "tell">;
-  readonly errands: Pick<Errands, "on" | "send">;
+  readonly errands: Pick<NodeRequests, "on" | "send">;
   readonly sessions: Sessions;
 }
 

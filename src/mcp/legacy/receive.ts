@@ -4,7 +4,7 @@ import { Cancellation } from "../../lib/cancellation.ts";
 import { clock } from "../../lib/clock.ts";
 import { cutText } from "../../lib/cut-text.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { nextTurn } from "../../lib/event-loop.ts";
+import { yieldToCalls } from "../../lib/event-loop.ts";
 import { isObject, type JsonObject } from "../../lib/json.ts";
 import { LongText, type Text } from "../../lib/long-text.ts";
 import { fixed } from "../../limits/fixed.ts";
@@ -22,7 +22,7 @@ import {
   type RequestId,
 } from "../json-rpc.ts";
 import { methodCall } from "../methods/calls.ts";
-import type { Answer, Post, ServerPlace } from "../protocol.ts";
+import type { Answer, Post, RequestTarget } from "../protocol.ts";
 import { isLegacy, isModern, LEGACY_VERSIONS } from "../revisions.ts";
 import { usedCapabilities } from "./ask.ts";
 import type { Legacy } from "./legacy.ts";
@@ -46,7 +46,7 @@ const BATCHING: ReadonlySet<string> = new Set(["2025-03-26", "2024-11-05"]);
 /** Answers a POST, with or without a session. Rejects with `BerthError` to reject it as a whole. */
 export async function receiveLegacy(
   legacy: Legacy,
-  place: ServerPlace,
+  place: RequestTarget,
   post: Post,
   body: Message | readonly unknown[],
 ): Promise<Answer> {
@@ -67,7 +67,7 @@ export async function receiveLegacy(
 
 function findSession(
   { sessions }: Legacy,
-  place: ServerPlace,
+  place: RequestTarget,
   { headers }: Post,
 ): Session | Promise<Session> | undefined {
   const token = headers["mcp-session-id"];
@@ -75,7 +75,12 @@ function findSession(
 }
 
 /** A second `initialize` in a session changes nothing. */
-function initialize(legacy: Legacy, place: ServerPlace, { id, params }: Request, session: Session | undefined): Answer {
+function initialize(
+  legacy: Legacy,
+  place: RequestTarget,
+  { id, params }: Request,
+  session: Session | undefined,
+): Answer {
   const version = negotiate(params);
   if (version === undefined) {
     return { status: 200, body: errorText(id, new BerthError("invalid_params", '"protocolVersion" must be a string')) };
@@ -159,7 +164,7 @@ async function inStream(
 /** Executes a request, which its session, if any, can cancel. */
 async function answerRequest(
   legacy: Legacy,
-  place: ServerPlace,
+  place: RequestTarget,
   post: Post,
   session: Session | undefined,
   message: Request,
@@ -189,7 +194,7 @@ async function answerCall(legacy: Legacy, call: LegacyCall): Promise<Answer> {
 
 async function answerBatch(
   legacy: Legacy,
-  place: ServerPlace,
+  place: RequestTarget,
   post: Post,
   session: Session | undefined,
   bodies: readonly unknown[],
@@ -241,7 +246,7 @@ async function answerBatch(
     answered.catch(() => {});
     pending.push(answered);
     // Counts an immediate answer before the next request begins.
-    await Promise.race([answered, nextTurn()]).catch(() => {});
+    await Promise.race([answered, yieldToCalls()]).catch(() => {});
   }
   const answered = await Promise.all(pending);
   const texts = answered.flatMap((text) => text ?? []);
@@ -255,7 +260,7 @@ async function answerBatch(
 
 async function answerBatchItem(
   legacy: Legacy,
-  place: ServerPlace,
+  place: RequestTarget,
   post: Post,
   session: Session | undefined,
   body: unknown,

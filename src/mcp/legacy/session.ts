@@ -4,7 +4,7 @@ import { BerthError } from "../../lib/errors.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { LogLevel } from "../../lib/log-level.ts";
 import { notificationText, type RequestId } from "../json-rpc.ts";
-import type { Client, MethodCall, Post, ServerPlace } from "../protocol.ts";
+import type { Client, MethodCall, Post, RequestTarget } from "../protocol.ts";
 import { isLegacy, SUPPORTED_VERSIONS, VERSION_WITHOUT_HEADER } from "../revisions.ts";
 import { isToListen, type Stream } from "./stream.ts";
 
@@ -26,7 +26,7 @@ export interface SessionState {
 }
 
 /** The owner of a session; no one else can find it. */
-export type SessionOwner = Pick<ServerPlace, "tenant" | "server" | "principal">;
+export type SessionOwner = Pick<RequestTarget, "tenant" | "server" | "principal">;
 
 /**
  * The part of a session in the memory of this process: work in progress, watches and pending questions. Losing it

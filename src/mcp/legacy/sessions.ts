@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { Cluster } from "../../cluster/cluster.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { turnTaker } from "../../lib/event-loop.ts";
+import { createYielder } from "../../lib/event-loop.ts";
 import { isObject, type JsonObject } from "../../lib/json.ts";
 import type { LogLevel } from "../../lib/log-level.ts";
 import type { Records, StoredRecord } from "../../lib/records.ts";
@@ -108,7 +108,7 @@ export class Sessions {
 
   async sweep(sessions: Iterable<Session>): Promise<void> {
     const now = this.#store.now();
-    const maybeYield = turnTaker();
+    const maybeYield = createYielder();
     for (const session of sessions) {
       await maybeYield();
       if (session.claims.until <= now) this.#evict(session);
@@ -135,7 +135,7 @@ export class Sessions {
   /** Refreshes all sessions, since messages about them may have been lost. */
   async #refreshAll(): Promise<void> {
     this.#messageCount += 1;
-    const maybeYield = turnTaker();
+    const maybeYield = createYielder();
     // A copy: sessions in use move to the end of the map, which would make the loop endless.
     const all = [...this.#byToken.values()];
     for (const session of all) {

@@ -17,7 +17,7 @@ export interface Shape extends ListForm {
   promptResult(result: PromptResult): object;
 }
 
-export function shapeOf(version: string): Shape {
+export function legacyShape(version: string): Shape {
   return version >= "2025-06-18" ? structured : version >= "2025-03-26" ? annotated : first;
 }
 

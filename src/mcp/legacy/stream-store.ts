@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { BoundedMap } from "../../lib/bounded-map.ts";
 import { clock, type Timer } from "../../lib/clock.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { nextTurn } from "../../lib/event-loop.ts";
+import { yieldToCalls } from "../../lib/event-loop.ts";
 import type { Log } from "../../lib/log.ts";
 import type { KeyedRecordPut, Records } from "../../lib/records.ts";
 import type { Session } from "./session.ts";
@@ -120,7 +120,7 @@ export class StreamStore {
           streams.push(undefined);
         }
         await this.#write(tenant, puts, streams);
-        await nextTurn();
+        await yieldToCalls();
       }
       due.clear();
       units = 0;

@@ -1,5 +1,5 @@
 import { BerthError } from "../../lib/errors.ts";
-import { turnTaker } from "../../lib/event-loop.ts";
+import { createYielder } from "../../lib/event-loop.ts";
 import { isObject } from "../../lib/json.ts";
 import { TenantCounts } from "../../lib/tenant-counts.ts";
 import type { Limits } from "../../limits/limits.ts";
@@ -109,7 +109,7 @@ export class Streams {
 
   /** Drops streams that no client returned to, and tracks idle ones. */
   async maintain(sessions: Iterable<Session>): Promise<void> {
-    const maybeYield = turnTaker();
+    const maybeYield = createYielder();
     for (const session of sessions) {
       await maybeYield();
       for (const stream of session.listeners) {

@@ -5,9 +5,9 @@ import { BerthError } from "../../lib/errors.ts";
 import { isObject, type Json, type JsonObject, type JsonText } from "../../lib/json.ts";
 import { LOG_LEVELS } from "../../lib/log-level.ts";
 import { withMeta } from "../../lib/trace.ts";
-import { callerContextOf, CONTEXT_KEY, TOOL_KEY } from "../../outcome/context.ts";
+import { readCallerContext, CONTEXT_KEY, TOOL_KEY } from "../../outcome/context.ts";
 import { ID_UNITS_MAX, notificationText, type Request } from "../json-rpc.ts";
-import type { Client, ClientLogs, EventSink, MethodCall, Post, ServerPlace } from "../protocol.ts";
+import type { Client, ClientLogs, EventSink, MethodCall, Post, RequestTarget } from "../protocol.ts";
 import { isLegacy } from "../revisions.ts";
 
 /**
@@ -17,7 +17,7 @@ import { isLegacy } from "../revisions.ts";
 
 /** A request whose client is known. `signal` is the request's own unless a session can cancel it, too. */
 export function methodCall<C extends Client>(
-  { tenant, server, catalog, principal }: ServerPlace,
+  { tenant, server, catalog, principal }: RequestTarget,
   post: Post,
   { id, method, params }: Request,
   client: C,
@@ -105,7 +105,7 @@ export function callOptions(call: MethodCall): CallOptions {
     answers,
     client: { capabilities: client.capabilities },
     isLegacy: isLegacy(client.version),
-    context: callerContextOf(params["_meta"]),
+    context: readCallerContext(params["_meta"]),
     meta: forwardedMeta(params["_meta"]),
   };
 }

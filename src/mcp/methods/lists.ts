@@ -1,10 +1,10 @@
-import { callersOf } from "../../contract/apps.ts";
+import { readCallers } from "../../contract/apps.ts";
 import type { ContractList } from "../../contract/contract.ts";
 import { EXTENSION_UI } from "../../contract/extensions.ts";
 import type { Catalog, ToolContract } from "../../host/offers/catalog.ts";
 import { viewRoom, type Kept } from "../../host/offers/view-cache.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { turnTaker } from "../../lib/event-loop.ts";
+import { createYielder } from "../../lib/event-loop.ts";
 import { isObject, type JsonObject } from "../../lib/json.ts";
 import { fixed } from "../../limits/fixed.ts";
 import type { MethodCall } from "../protocol.ts";
@@ -42,7 +42,7 @@ export function listPage(
 ): string | Promise<string> {
   const cursor = params["cursor"];
   const isForModels = list === "tools" && catalog.servers !== undefined && !supportsApps(client?.capabilities ?? {});
-  const start = cursor === undefined ? 0 : startOf(cursor, list, listItems(list, catalog).length);
+  const start = cursor === undefined ? 0 : parseCursor(cursor, list, listItems(list, catalog).length);
   const pages = cachedPages(catalog.memo, isForModels ? `${form.name}:models` : form.name, list);
   const page = pages.cached.get(String(start));
   if (!page) return createPage(pages, start, { list, catalog, form, isForModels });
@@ -89,12 +89,12 @@ async function writePage(start: number, { list, catalog, form, isForModels }: Pa
   const items = listItems(list, catalog);
   const texts: string[] = [];
   let skipped = 0;
-  const maybeYield = turnTaker();
+  const maybeYield = createYielder();
   let bytes = 0;
   for (let at = start; at < items.length; at++) {
     const pause = maybeYield();
     if (pause) await pause;
-    if (isForModels && !callersOf(items[at] as ToolContract).model) {
+    if (isForModels && !readCallers(items[at] as ToolContract).model) {
       skipped++;
       continue;
     }
@@ -143,7 +143,7 @@ export function toCursor(list: string, start: number): string {
 }
 
 /** The list may have changed since the cursor was issued, so any position in it is valid. */
-export function startOf(cursor: unknown, list: string, count: number): number {
+export function parseCursor(cursor: unknown, list: string, count: number): number {
   const isShort = typeof cursor === "string" && cursor.length <= CURSOR_UNITS_MAX;
   const text = isShort ? Buffer.from(cursor, "base64url").toString() : "";
   const [name, digits = ""] = text.split(":");

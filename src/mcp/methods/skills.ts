@@ -5,7 +5,7 @@ import type { Catalog } from "../../host/offers/catalog.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { MethodCall } from "../protocol.ts";
 import { requestedUri } from "./calls.ts";
-import { toCursor, pageBounds, startOf } from "./lists.ts";
+import { toCursor, pageBounds, parseCursor } from "./lists.ts";
 
 /** The skills extension (SEP-2640), for both eras. `skills/list` works like all other lists. */
 
@@ -31,7 +31,7 @@ export function folderPage({ catalog, params }: Pick<MethodCall, "catalog" | "pa
   const { cursor } = params;
   const children = cachedFolders(catalog).get(uri);
   if (!children) throw new BerthError("invalid_params", `${uri} is not a folder of a skill`, { data: { uri } });
-  const start = cursor === undefined ? 0 : startOf(cursor, FOLDER, children.length);
+  const start = cursor === undefined ? 0 : parseCursor(cursor, FOLDER, children.length);
   let bytes = 0;
   const full = children.findIndex((child, index) => {
     if (index < start) return false;

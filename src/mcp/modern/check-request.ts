@@ -1,11 +1,17 @@
-import { headerMarks, NAMED_BY, scalarsAt, type HeaderMark, type Scalar } from "../../contract/parameter-headers.ts";
+import {
+  headerMarks,
+  NAME_PARAMETERS,
+  scalarsAt,
+  type HeaderMark,
+  type Scalar,
+} from "../../contract/parameter-headers.ts";
 import type { Checks } from "../../host/checks/checks.ts";
 import type { Tool } from "../../host/offers/catalog.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isObject, JsonText, type JsonObject } from "../../lib/json.ts";
 import { isLogLevel, LOG_LEVELS, type LogLevel } from "../../lib/log-level.ts";
 import type { Request } from "../json-rpc.ts";
-import type { Client, ServerPlace, Post } from "../protocol.ts";
+import type { Client, RequestTarget, Post } from "../protocol.ts";
 import {
   isModern,
   META_CLIENT_CAPABILITIES,
@@ -23,7 +29,7 @@ type ScalarReader = Pick<Checks, "scalarsIn">;
 export function checkRequest(
   request: Request,
   { headers, headerless }: Post,
-  place: ServerPlace,
+  place: RequestTarget,
   checks?: ScalarReader,
 ): Client | Promise<Client> {
   const meta = request.params["_meta"];
@@ -52,7 +58,7 @@ const cachedMarks = new WeakMap<Tool, HeaderMark[]>();
 function checkMarkedArguments(
   request: Request,
   headers: Post["headers"],
-  { tenant, catalog }: ServerPlace,
+  { tenant, catalog }: RequestTarget,
   checks: ScalarReader | undefined,
 ): Promise<void> | undefined {
   const { name, arguments: args } = request.params;
@@ -81,7 +87,7 @@ function checkStandardHeaders(headers: Post["headers"], request: Request): void 
   const meta = request.params["_meta"] as Record<string, unknown>;
   require(headers, "mcp-protocol-version", meta[META_PROTOCOL_VERSION]);
   require(headers, "mcp-method", request.method);
-  const member = NAMED_BY.get(request.method);
+  const member = NAME_PARAMETERS.get(request.method);
   // The method itself reports a body without this member.
   if (member && typeof request.params[member] === "string")
     require(headers, "mcp-name", request.params[member], decode);

@@ -2,7 +2,7 @@ import type { Host } from "../../host/host.ts";
 import type { Catalog } from "../../host/offers/catalog.ts";
 import type { CancelSignal } from "../../lib/cancellation.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { turnTaker } from "../../lib/event-loop.ts";
+import { createYielder } from "../../lib/event-loop.ts";
 import { isObject, type JsonObject } from "../../lib/json.ts";
 import type { EventSink, MethodCall } from "../protocol.ts";
 import { META_SERVER_INFO, META_SUBSCRIPTION_ID } from "../revisions.ts";
@@ -83,7 +83,7 @@ function openListener(
     void sendCurrent(filter.taskIds ?? []).catch(end);
 
     async function sendCurrent(taskIds: readonly string[]): Promise<void> {
-      const maybeYield = turnTaker();
+      const maybeYield = createYielder();
       for (const taskId of taskIds) {
         await maybeYield();
         const task = isOpen ? await tasks.find({ tenant, server, principal }, taskId) : undefined;
@@ -95,7 +95,7 @@ function openListener(
 
 async function findTasks(tasks: Tasks, call: MethodCall, taskIds: readonly string[]): Promise<string[]> {
   const found: string[] = [];
-  const maybeYield = turnTaker();
+  const maybeYield = createYielder();
   for (const taskId of new Set(taskIds)) {
     await maybeYield();
     if (await tasks.has(call, taskId)) found.push(taskId);
@@ -151,7 +151,7 @@ async function supportedFilter(requested: Filter, catalog: Catalog): Promise<Omi
     (capabilities[capability] as JsonObject | undefined)?.[what] === true;
   const uris: string[] = [];
   if (supports("resources", "subscribe")) {
-    const maybeYield = turnTaker();
+    const maybeYield = createYielder();
     for (const uri of new Set(requested.resourceSubscriptions)) {
       await maybeYield();
       if (await catalog.resource(uri)) uris.push(uri);

@@ -25,7 +25,7 @@ import {
   type ClientLogs,
   type MethodCall,
   type Post,
-  type ServerPlace,
+  type RequestTarget,
 } from "../protocol.ts";
 import { SUPPORTED_VERSIONS } from "../revisions.ts";
 import { serverCapabilities, checkOffered } from "./capabilities.ts";
@@ -81,7 +81,12 @@ export function createModern(options: ModernOptions): Modern {
 }
 
 /** Answers a request. Throws `BerthError`, or rejects with one, for a request that fails the checks of the era. */
-export async function answerModern(modern: Modern, place: ServerPlace, post: Post, request: Request): Promise<Answer> {
+export async function answerModern(
+  modern: Modern,
+  place: RequestTarget,
+  post: Post,
+  request: Request,
+): Promise<Answer> {
   const checked = checkRequest(request, post, place, modern.checks);
   const client = checked instanceof Promise ? await checked : checked;
   const call = methodCall(place, post, request, client, modern.logs);

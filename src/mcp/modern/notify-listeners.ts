@@ -2,7 +2,7 @@ import type { Principal } from "../../access/principal.ts";
 import type { Host } from "../../host/host.ts";
 import type { ServerChange } from "../../host/offers/catalog.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { turnTaker } from "../../lib/event-loop.ts";
+import { createYielder } from "../../lib/event-loop.ts";
 import { LongText, type Text } from "../../lib/long-text.ts";
 import { fixed } from "../../limits/fixed.ts";
 import { mayReceiveUpdates } from "../admit.ts";
@@ -118,7 +118,7 @@ export class Listeners {
   }
 
   async #sendAll(): Promise<void> {
-    const maybeYield = turnTaker();
+    const maybeYield = createYielder();
     for (const [tenant, waiting] of this.#waiting) {
       const [first] = waiting;
       const [key, { listeners, part = 0, server, method, params }] = first!;

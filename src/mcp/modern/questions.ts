@@ -11,7 +11,7 @@ import type { Sealer } from "../../lib/seal.ts";
 import { joinAnswers } from "../../outcome/answers.ts";
 import { isConsentKey } from "../../outcome/consent.ts";
 import { REQUEST_STATE_MS } from "../../outcome/question.ts";
-import type { MethodCall, ServerPlace } from "../protocol.ts";
+import type { MethodCall, RequestTarget } from "../protocol.ts";
 import { ANSWER_BYTES, questionBytes, memoryBytes, TOO_MANY_ANSWERS, questionsTooLong } from "../question-length.ts";
 
 /**
@@ -252,7 +252,7 @@ function has(capability: string, declared: Record<string, unknown>, part: string
  */
 export async function releaseCatalog(
   host: Host,
-  { tenant, catalog: current, principal }: Pick<ServerPlace, "tenant" | "catalog" | "principal">,
+  { tenant, catalog: current, principal }: Pick<RequestTarget, "tenant" | "catalog" | "principal">,
   release: string,
 ): Promise<Catalog> {
   if (current.release === release) return current;

@@ -1,4 +1,4 @@
-import { treeOf, measureCpu } from "../process-tree.ts";
+import { processTree, measureCpu } from "../process-tree.ts";
 
 /** Processes that are stopped, each with all its descendants, until they are resumed. */
 export class PausedTrees {
@@ -19,7 +19,7 @@ export class PausedTrees {
   pause(leaders: readonly number[], now: number): void {
     for (const leader of leaders) {
       if (this.#paused.has(leader) || now < (this.#sparedUntil.get(leader) ?? 0)) continue;
-      const tree = treeOf(leader);
+      const tree = processTree(leader);
       if (this.#isRunning(leader, tree, now)) this.#paused.set(leader, { since: now, pids: stop(leader, tree) });
     }
   }
@@ -27,7 +27,7 @@ export class PausedTrees {
   /** Stops paused processes again that another process has continued. */
   pauseAgain(): void {
     for (const [leader, { since }] of this.#paused)
-      this.#paused.set(leader, { since, pids: stop(leader, treeOf(leader)) });
+      this.#paused.set(leader, { since, pids: stop(leader, processTree(leader)) });
   }
 
   /** Resumes up to `count` of them, longest paused first. */
@@ -77,7 +77,7 @@ function stop(leader: number, tree: readonly number[]): readonly number[] {
       stopped.add(pid);
       signalProcess(pid, "SIGSTOP");
     }
-    running = treeOf(leader).filter((pid) => !stopped.has(pid));
+    running = processTree(leader).filter((pid) => !stopped.has(pid));
   }
   return [...stopped];
 }

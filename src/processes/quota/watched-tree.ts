@@ -1,12 +1,12 @@
 import { clock } from "../../lib/clock.ts";
-import { INODE_BYTES, sandboxUse } from "../folder-use.ts";
+import { INODE_BYTES, sandboxUsage } from "../folder-use.ts";
 import { hasOwnNiceness, HIGHEST_NICENESS, setNiceness } from "../niceness.ts";
 import {
   mappingMb,
   proportionalMb,
-  residentMbOf,
+  residentMb,
   socketMb,
-  treeOf,
+  processTree,
   cpuUsages,
   cpuWaitMs,
   wholeProcessTree,
@@ -79,7 +79,7 @@ export class WatchedTree {
     this.#skips = 0;
     const processes = this.#memory?.processes;
     if (processes !== undefined) this.#pids = wholeProcessTree(pid, processes + SANDBOX_PROCESSES);
-    else if (this.#polls++ % TREE_POLLS < 2) this.#pids = treeOf(pid);
+    else if (this.#polls++ % TREE_POLLS < 2) this.#pids = processTree(pid);
     const before = this.#usages;
     const usages = cpuUsages(this.#pids);
     const isPaused = [...usages.values()].some(({ state }) => state === "T");
@@ -103,10 +103,10 @@ export class WatchedTree {
     if (!this.#memory) return;
     // A process that starts no others, and so no program of its choice, cannot have unlimited mappings or files.
     const startsOthers = this.#memory.processes !== undefined;
-    const files = startsOthers ? (sandboxUse(this.#pids)?.files ?? 0) : 0;
+    const files = startsOthers ? (sandboxUsage(this.#pids)?.files ?? 0) : 0;
     const kernelMb =
       socketMb(this.#pids) + (files * INODE_BYTES) / MEGABYTE + (startsOthers ? mappingMb(this.#pids) : 0);
-    if (kernelMb + residentMbOf(this.#pids) <= this.#memory.megabytes) return;
+    if (kernelMb + residentMb(this.#pids) <= this.#memory.megabytes) return;
     const heldMb = kernelMb + proportionalMb(this.#pids);
     if (heldMb <= this.#memory.megabytes) return;
     this.#memory.onExceeded(Math.ceil(heldMb));
@@ -121,7 +121,7 @@ export class WatchedTree {
 
   lowerAll(): void {
     const { pid } = this.#leader;
-    if (pid !== undefined) this.#pids = treeOf(pid);
+    if (pid !== undefined) this.#pids = processTree(pid);
     this.lower();
   }
 
@@ -138,7 +138,7 @@ export class WatchedTree {
     if (!this.#isNice) return;
     const { pid } = this.#leader;
     if (pid === undefined) return;
-    this.#pids = treeOf(pid);
+    this.#pids = processTree(pid);
     const isRestored = this.#pids.every(hasOwnNiceness);
     this.#isNice = !this.#pids.map((each) => setNiceness(each, 0)).every(Boolean) || !isRestored;
   }

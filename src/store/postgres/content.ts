@@ -1,4 +1,4 @@
-import { digestOf, type Block, type Cid } from "../../lib/cid.ts";
+import { cidDigest, type Block, type Cid } from "../../lib/cid.ts";
 import { isPackage } from "../rules.ts";
 import type { RunSql } from "./database.ts";
 
@@ -22,7 +22,7 @@ export async function putContents(run: RunSql, blocks: readonly Block[]): Promis
     `SELECT id, cid, sha256(bytes) = digest AS "isSound"
      FROM content JOIN unnest($1::text[], $2::bytea[]) AS wanted (cid, digest) USING (cid)
      ORDER BY cid FOR KEY SHARE OF content`,
-    [[...blocksByCid.keys()], [...blocksByCid.keys()].map(digestOf)],
+    [[...blocksByCid.keys()], [...blocksByCid.keys()].map(cidDigest)],
   );
   const ids = new Map(existing.filter(({ isSound }) => isSound).map(({ id, cid }) => [cid, id]));
   const missing = [...blocksByCid.values()].filter(({ cid }) => !ids.has(cid));

@@ -3,7 +3,7 @@ import type { Cid } from "../../lib/cid.ts";
 import { reclaim } from "../reach.ts";
 import { byName, CHANGE_BYTES, contentMissing, nameMoved } from "../rules.ts";
 import type {
-  AskedNames,
+  NameQuery,
   NameSnapshot,
   Change,
   NameChange,
@@ -40,7 +40,7 @@ export function postgresNames({ run }: PostgresDatabase, feed: Feed, storedBytes
       return found.sort(byName);
     },
 
-    async meanings(this: void, tenant: string, { kinds, names }: AskedNames): Promise<NameSnapshot> {
+    async meanings(this: void, tenant: string, { kinds, names }: NameQuery): Promise<NameSnapshot> {
       const rows = await run<NameRecord & { latest: number }>(
         `SELECT latest, found.* FROM name_change_counter LEFT JOIN (
            SELECT kind, name, cid, changed_at AS "changedAt" FROM name

@@ -1,5 +1,5 @@
 import { BerthError } from "../../lib/errors.ts";
-import type { Beat, Lease, Letter, Node, NodeStore } from "../../lib/node-store.ts";
+import type { HeartbeatResult, Lease, NodeMessage, Node, NodeStore } from "../../lib/node-store.ts";
 import { lock, type PostgresDatabase, type RunSql } from "./database.ts";
 import type { Feed } from "./feed.ts";
 
@@ -73,7 +73,7 @@ export function postgresNodes(database: PostgresDatabase, feed: Feed): NodeStore
   };
 }
 
-async function beat(run: RunSql, { id, facts }: Node, ms: number): Promise<Beat> {
+async function beat(run: RunSql, { id, facts }: Node, ms: number): Promise<HeartbeatResult> {
   // The lock prevents other nodes from removing it as expired.
   const [previous] = await run<{ expiresAt: number }>(
     'SELECT expires_at AS "expiresAt" FROM node WHERE id = $1 FOR UPDATE',
@@ -104,7 +104,7 @@ const REMOVE_EXPIRED = `expired AS (DELETE FROM letter WHERE id IN (
   SELECT id FROM letter, now WHERE expires_at <= at ORDER BY expires_at LIMIT ${EXPIRED_AT_ONCE}
   FOR UPDATE OF letter SKIP LOCKED))`;
 
-async function post(run: RunSql, from: string, messages: readonly Letter[]): Promise<number[]> {
+async function post(run: RunSql, from: string, messages: readonly NodeMessage[]): Promise<number[]> {
   const nodes = await run<{ id: string; waiting: number }>(
     `WITH now AS MATERIALIZED (SELECT berth_now() AS at), ${REMOVE_EXPIRED}
      SELECT id, (SELECT coalesce(sum(bytes), 0) FROM letter WHERE to_node = node.id AND letter.expires_at > at) AS waiting

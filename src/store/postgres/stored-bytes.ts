@@ -2,7 +2,7 @@ import { BoundedMap } from "../../lib/bounded-map.ts";
 import { CHANGE_BYTES, storageFull } from "../rules.ts";
 import { dataKinds, type DataBytes } from "../server-data.ts";
 import { rows, type Steps } from "../steps.ts";
-import { storedKinds, type StorageFullCode, type StoredUse } from "../store.ts";
+import { storedKinds, type StorageFullCode, type StorageUsage } from "../store.ts";
 
 /** How long sums are cached for writes of server data, which happen at every call, and for how many tenants. */
 const CACHE_MS = 10_000;
@@ -10,10 +10,10 @@ const CACHE_MAX = 10_000;
 
 /** The bytes that each tenant stores, by kind. Postgres knows the length of a content without reading it. */
 export class StoredSums {
-  readonly #cache = new BoundedMap<string, { readonly at: number; readonly use: StoredUse }>(CACHE_MAX);
+  readonly #cache = new BoundedMap<string, { readonly at: number; readonly use: StorageUsage }>(CACHE_MAX);
 
-  *current(tenant: string): Steps<StoredUse> {
-    const [use] = yield* rows<StoredUse>(
+  *current(tenant: string): Steps<StorageUsage> {
+    const [use] = yield* rows<StorageUsage>(
       `SELECT packages, content, compiled, records, secrets, history, ${SERVER_DATA_BYTES} FROM
          (SELECT coalesce(sum(length) FILTER (WHERE is_package), 0) AS packages,
             coalesce(sum(length) FILTER (WHERE NOT is_package), 0) AS content
@@ -29,11 +29,11 @@ export class StoredSums {
       [tenant],
     );
     // In the order of `storedKinds`, as messages list them.
-    return Object.fromEntries(storedKinds.map((kind) => [kind, use![kind]])) as StoredUse;
+    return Object.fromEntries(storedKinds.map((kind) => [kind, use![kind]])) as StorageUsage;
   }
 
   /** The same given the current sizes of server data, but with other kinds up to some seconds old. */
-  *recent(tenant: string, serverData: DataBytes): Steps<StoredUse> {
+  *recent(tenant: string, serverData: DataBytes): Steps<StorageUsage> {
     const cached = this.#cache.get(tenant);
     if (cached && performance.now() - cached.at < CACHE_MS) return { ...cached.use, ...serverData };
     const use = yield* this.current(tenant);
@@ -57,7 +57,7 @@ const SERVER_DATA_BYTES = dataKinds
   .join(", ");
 
 /** Throws `code` if adding so many bytes exceeds the limit of what a tenant may store. */
-export function checkQuota(use: StoredUse, added: number, storedBytesMax: number, code: StorageFullCode): void {
+export function checkQuota(use: StorageUsage, added: number, storedBytesMax: number, code: StorageFullCode): void {
   const bytes = storedKinds.reduce((sum, kind) => sum + use[kind], added);
   if (bytes > storedBytesMax) throw storageFull(code, { bytes, storedBytesMax, use });
 }

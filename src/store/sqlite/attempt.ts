@@ -1,12 +1,12 @@
 import type Database from "#better-sqlite3";
-import { asStoreFailure } from "../../lib/store-failure.ts";
+import { toStoreFailure } from "../../lib/store-failure.ts";
 
 /** Runs work on the database, and turns errors of SQLite into `store_failed`. */
 export function attempt<T>(work: () => T): T {
   try {
     return work();
   } catch (error) {
-    throw asStoreFailure(error);
+    throw toStoreFailure(error);
   }
 }
 
@@ -20,7 +20,7 @@ export async function attemptAll<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    throw asStoreFailure(error);
+    throw toStoreFailure(error);
   }
 }
 

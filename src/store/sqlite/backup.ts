@@ -3,12 +3,12 @@ import { chmod, copyFile, mkdir, rename, statfs } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import Database from "#better-sqlite3";
 import { auditEntry, SERVICE } from "../../audit/audit-entry.ts";
-import { headText } from "../../audit/chain.ts";
-import { faultText, verifyLog } from "../../audit/verify.ts";
-import { inDraft, publish, sync } from "../../lib/draft-file.ts";
+import { formatHead } from "../../audit/chain.ts";
+import { formatFault, verifyLog } from "../../audit/verify.ts";
+import { withDraftFile, publish, sync } from "../../lib/draft-file.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { BESIDE } from "../../lib/file-lock.ts";
-import { soundObject } from "../../lib/json.ts";
+import { SIDECAR_SUFFIXES } from "../../lib/file-lock.ts";
+import { tryParseObject } from "../../lib/json.ts";
 import { appendAllAudit, auditHead, readableLinks } from "./audit.ts";
 import { describeBreak, findUnreadLog } from "./broken-log.ts";
 import { appendChecksum, takeChecksum } from "./checksum.ts";
@@ -55,7 +55,7 @@ export async function backupStore(options: BackupOptions): Promise<VerifiedDatab
   });
   if (!replace && existsSync(file)) throw new BerthError("backup_failed", `${file} already exists`);
   return inFolder(dirname(file), "write it to another folder", () =>
-    inDraft(file, async (draft) => {
+    withDraftFile(file, async (draft) => {
       await copyStore(from, draft);
       changeAsSingleFile(draft, (database) => {
         database.pragma(`application_id = ${newStoreId()}`);
@@ -102,7 +102,7 @@ export async function restoreStore({ dataDir, file }: Omit<BackupOptions, "repla
   return inFolder(dataDir, OTHER_FOLDER, async () => {
     await mkdir(dataDir, { recursive: true, mode: 0o700 });
     await checkFreeSpace(dataDir, file);
-    return inDraft(to, async (draft) => {
+    return withDraftFile(to, async (draft) => {
       await copyFile(file, draft).catch((error: NodeJS.ErrnoException) => {
         if (error.code === "ENOSPC" || error.code === "EDQUOT") throw error;
         throw new BerthError("backup_failed", `${file} cannot be read: ${error.message}`, { cause: error });
@@ -188,7 +188,7 @@ async function replaceAll(draft: string, to: string): Promise<void> {
  * meanwhile recognizes the rest as leftovers. Returns the folder, or undefined if there were no files.
  */
 async function moveAside(databaseFile: string, folder: string): Promise<string | undefined> {
-  const files = ["", ...BESIDE].map((suffix) => databaseFile + suffix).filter((file) => existsSync(file));
+  const files = ["", ...SIDECAR_SUFFIXES].map((suffix) => databaseFile + suffix).filter((file) => existsSync(file));
   if (files.length === 0) return undefined;
   await mkdir(folder, { mode: 0o700 });
   for (const file of files) {
@@ -243,7 +243,7 @@ function takeCopyNote(database: Database.Database): Copy | undefined {
     .prepare<[], string>("DELETE FROM record WHERE tenant = '' AND kind = 'copy' RETURNING value")
     .pluck()
     .get();
-  const { madeAt, deleteBy } = soundObject(text ?? "") ?? {};
+  const { madeAt, deleteBy } = tryParseObject(text ?? "") ?? {};
   if (typeof madeAt !== "number") return undefined;
   return typeof deleteBy === "number" ? { madeAt, deleteBy } : { madeAt };
 }
@@ -275,7 +275,7 @@ function readHeadText(file: string): string | null {
     if (!existsSync(file) || foreignLog(file) !== undefined) return null;
     database = new Database(file, { readonly: true });
     const head = auditHead(database);
-    return head ? headText(head) : null;
+    return head ? formatHead(head) : null;
   } catch {
     // The store is of another version or damaged, which is why it is replaced.
     return null;
@@ -323,7 +323,7 @@ async function checkAudit(file: string, subject: string): Promise<void> {
   const database = new Database(file, { readonly: true });
   try {
     const { fault } = await verifyLog(readableLinks(database));
-    if (fault) throw new BerthError("backup_failed", `${subject}: its audit log is invalid at ${faultText(fault)}`);
+    if (fault) throw new BerthError("backup_failed", `${subject}: its audit log is invalid at ${formatFault(fault)}`);
   } finally {
     database.close();
   }

@@ -2,10 +2,10 @@ import { existsSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import Database from "#better-sqlite3";
-import { inDraft, publish, removeLeftDrafts } from "../../lib/draft-file.ts";
+import { withDraftFile, publish, removeOrphanedDrafts } from "../../lib/draft-file.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { Log } from "../../lib/log.ts";
-import { asStoreFailure } from "../../lib/store-failure.ts";
+import { toStoreFailure } from "../../lib/store-failure.ts";
 import {
   PREFILLED_TABLES,
   BYTES_AT_ONCE,
@@ -71,7 +71,7 @@ export function sqliteSource(dataDir: string, log?: Log): CopySource {
     };
   } catch (error) {
     closeDatabase(database);
-    throw asStoreFailure(error);
+    throw toStoreFailure(error);
   }
 }
 
@@ -84,9 +84,9 @@ export function createInSqlite(dataDir: string): StoreCreator {
   return async (work) => {
     try {
       await mkdir(dataDir, { recursive: true, mode: 0o700 });
-      removeLeftDrafts(dataDir);
+      removeOrphanedDrafts(dataDir);
       rejectIfTaken(foreignLog(to) !== undefined || existsSync(to), dataDir);
-      return await inDraft(to, async (draft) => {
+      return await withDraftFile(to, async (draft) => {
         const result = await write(draft, work);
         const { problems } = verifyDatabase(draft);
         if (problems.length > 0) throw new BerthError("backup_failed", `the copy is damaged: ${problems.join("; ")}`);

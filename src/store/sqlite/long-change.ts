@@ -1,6 +1,6 @@
 import type { MessagePort } from "node:worker_threads";
 import type { Block, Cid } from "../../lib/cid.ts";
-import { turnTaker } from "../../lib/event-loop.ts";
+import { createYielder } from "../../lib/event-loop.ts";
 import type { Change, NameMove } from "../store.ts";
 
 /** Sending more contents and names, or more bytes, in one message would block the event loop for too long. */
@@ -25,7 +25,7 @@ export async function sendChange(
   { put = [], set = [], ...rest }: Change,
 ): Promise<void> {
   const send = (part: ChangePart): void => to.postMessage(part, "bytes" in part ? [part.bytes.buffer] : []);
-  const yieldIfDue = turnTaker();
+  const yieldIfDue = createYielder();
   for (let start = 0, end = 0; start < put.length; start = end) {
     await yieldIfDue();
     end = findPartEnd(put, start);

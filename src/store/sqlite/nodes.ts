@@ -1,6 +1,6 @@
 import type Database from "#better-sqlite3";
 import { BerthError } from "../../lib/errors.ts";
-import type { Beat, Lease, Letter, Node } from "../../lib/node-store.ts";
+import type { HeartbeatResult, Lease, NodeMessage, Node } from "../../lib/node-store.ts";
 import { storeNow } from "./clock.ts";
 
 /** How long a message is stored for a node that is too busy to read it. */
@@ -30,7 +30,7 @@ export function sqliteNodes(database: Database.Database) {
     statements.endLeases.run(storeNow(), id);
   };
 
-  const beat = database.transaction(({ id, facts }: Node, ms: number): Beat => {
+  const beat = database.transaction(({ id, facts }: Node, ms: number): HeartbeatResult => {
     const now = storeNow();
     const wasGone = !isAlive(id, now);
     // Its leases are still its own if no other node has noticed the expiry.
@@ -49,7 +49,7 @@ export function sqliteNodes(database: Database.Database) {
     statements.post.run(to, bytes, now + MESSAGE_MS, text);
   };
 
-  const post = database.transaction((from: string, messages: readonly Letter[]): number[] => {
+  const post = database.transaction((from: string, messages: readonly NodeMessage[]): number[] => {
     const now = storeNow();
     statements.removeExpired.run(now, EXPIRED_AT_ONCE + messages.length);
     return messages.map(({ to, text }) => {
@@ -90,7 +90,7 @@ export function sqliteNodes(database: Database.Database) {
   return {
     beat: (node: Node, ms: number) => beat.immediate(node, ms),
     leave: (node: string) => database.transaction(forget).immediate(node),
-    post: (from: string, messages: readonly Letter[]) => post.immediate(from, messages),
+    post: (from: string, messages: readonly NodeMessage[]) => post.immediate(from, messages),
     hasLetter: (node: string): boolean => statements.waits.get(node) !== undefined,
     take: (node: string) => take.immediate(node),
     lease: (name: string, node: string) => lease.immediate(name, node),

@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
 import type Database from "#better-sqlite3";
 import { rawBlock, type Cid } from "../../lib/cid.ts";
-import { removeLeftDrafts } from "../../lib/draft-file.ts";
-import { turnTaker } from "../../lib/event-loop.ts";
+import { removeOrphanedDrafts } from "../../lib/draft-file.ts";
+import { createYielder } from "../../lib/event-loop.ts";
 import type { Log } from "../../lib/log.ts";
-import { ifSound } from "../if-sound.ts";
+import { unlessDamaged } from "../if-sound.ts";
 import { createRetainedCallStore } from "../retained-calls.ts";
 import { byName, verifyBytes, verifyLongBytes, type ForeignChange } from "../rules.ts";
 import type { Change, ChangedName, SecretStore, Store } from "../store.ts";
@@ -49,7 +49,7 @@ const LOG_BYTES = 16 * 1024 * 1024;
 export async function openSqliteStore(options: SqliteStoreOptions): Promise<Store & SecretStore> {
   const { dataDir, busyMs = 5_000, logBytes = LOG_BYTES } = options;
   const database = openDatabase(dataDir, busyMs, options.log, options.isOpenHere);
-  removeLeftDrafts(dataDir);
+  removeOrphanedDrafts(dataDir);
   const log = new WriteAheadLog(database, logBytes, options.log);
   const contents = new SqliteContent(database);
   const storedBytes = new StoredBytes(database, log);
@@ -217,10 +217,10 @@ async function readContents(
   read: (cid: Cid) => Promise<Uint8Array | undefined>,
 ): Promise<Map<Cid, Uint8Array>> {
   const contents = new Map<Cid, Uint8Array>();
-  const yieldIfDue = turnTaker();
+  const yieldIfDue = createYielder();
   for (const cid of new Set(cids)) {
     await yieldIfDue();
-    const bytes = await ifSound(read(cid));
+    const bytes = await unlessDamaged(read(cid));
     if (bytes) contents.set(cid, bytes);
   }
   return contents;

@@ -1,10 +1,10 @@
 import type Database from "#better-sqlite3";
 import { BoundedMap } from "../../lib/bounded-map.ts";
 import type { BerthError } from "../../lib/errors.ts";
-import { nextTurn } from "../../lib/event-loop.ts";
+import { yieldToCalls } from "../../lib/event-loop.ts";
 import { CHANGE_BYTES, storageFull } from "../rules.ts";
 import { dataBytes, dataKinds, type DataBytes } from "../server-data.ts";
-import { storedKinds, type StorageFullCode, type StoredUse } from "../store.ts";
+import { storedKinds, type StorageFullCode, type StorageUsage } from "../store.ts";
 import { storeNow } from "./clock.ts";
 import { runSteps } from "./steps.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
@@ -47,7 +47,9 @@ export class StoredBytes {
   readonly #secrets: Database.Statement<[string], number | null>;
   readonly #history: Database.Statement<[string], number>;
   readonly #log: Pick<WriteAheadLog, "version">;
-  readonly #usageCache = new BoundedMap<string, { readonly at: number; readonly use: Promise<StoredUse> }>(CACHE_MAX);
+  readonly #usageCache = new BoundedMap<string, { readonly at: number; readonly use: Promise<StorageUsage> }>(
+    CACHE_MAX,
+  );
   /** Running computations, and the tenants whose computations have missed a change. */
   readonly #summing = new Map<string, Promise<void>>();
   readonly #missed = new Set<string>();
@@ -178,7 +180,7 @@ export class StoredBytes {
   }
 
   /** Cached, as a server may retry its write again and again. */
-  #cachedUse(tenant: string): Promise<StoredUse> {
+  #cachedUse(tenant: string): Promise<StorageUsage> {
     const last = this.#usageCache.get(tenant);
     if (last && performance.now() - last.at < CACHE_MS) return last.use;
     const use = this.use(tenant);
@@ -187,7 +189,7 @@ export class StoredBytes {
   }
 
   /** Computes all kinds in short steps. */
-  async use(tenant: string): Promise<StoredUse> {
+  async use(tenant: string): Promise<StorageUsage> {
     let [content, packages, compiled, records] = [0, 0, 0, 0];
     for (let from = 0; ;) {
       const page = this.#contentsPage.get(tenant, from)!;
@@ -195,21 +197,21 @@ export class StoredBytes {
       packages += page.packages;
       if (page.last === null) break;
       from = page.last;
-      await nextTurn();
+      await yieldToCalls();
     }
     for (let from = ""; ;) {
       const page = this.#resultsPage.get(tenant, from)!;
       compiled += page.bytes;
       if (page.last === null) break;
       from = page.last;
-      await nextTurn();
+      await yieldToCalls();
     }
     for (let from = { kind: "", key: "" }; ;) {
       const page = this.#recordsPage.all(tenant, from.kind, from.key);
       for (const { bytes, expiresAt } of page) if (expiresAt > storeNow()) records += bytes;
       if (page.length < RECORDS_AT_ONCE) break;
       from = page.at(-1)!;
-      await nextTurn();
+      await yieldToCalls();
     }
     const [secrets, history] = [this.#secrets.get(tenant) ?? 0, this.#history.get(tenant)!];
     return { packages, content, compiled, ...this.#serverData(tenant), records, secrets, history };

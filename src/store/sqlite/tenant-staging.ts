@@ -6,7 +6,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import type Database from "#better-sqlite3";
 import type { Block } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { inLock, lockFile } from "../../lib/file-lock.ts";
+import { withLock, lockFile } from "../../lib/file-lock.ts";
 import { makeAlias } from "../aliases.ts";
 import { leftoverIds, removeClaims } from "../left-claims.ts";
 import { contentMissing, verifyBytes } from "../rules.ts";
@@ -201,7 +201,7 @@ async function createStagingFile(dataDir: string): Promise<StagingFile> {
 /** True while a process works on the file. */
 function isStaging(dataDir: string, id: string): boolean {
   const file = stagingFile(dataDir, id);
-  return existsSync(file) && inLock(file, () => {}) === "busy";
+  return existsSync(file) && withLock(file, () => {}) === "busy";
 }
 
 /** The ids of all staging files, in use or not. */
@@ -212,7 +212,8 @@ function stagingIds(dataDir: string): string[] {
 /** Removes a file that is not in use. */
 function removeStagingFile(dataDir: string, id: string): void {
   const file = stagingFile(dataDir, id);
-  if (existsSync(file) && inLock(file, () => rmSync(file, { force: true })) === "broken") rmSync(file, { force: true });
+  if (existsSync(file) && withLock(file, () => rmSync(file, { force: true })) === "broken")
+    rmSync(file, { force: true });
 }
 
 function stagingFile(dataDir: string, id: string): string {

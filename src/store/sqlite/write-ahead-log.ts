@@ -2,7 +2,7 @@ import { closeSync, fdatasync, openSync } from "node:fs";
 import type Database from "#better-sqlite3";
 import { BerthError } from "../../lib/errors.ts";
 import type { Log } from "../../lib/log.ts";
-import { asStoreFailure } from "../../lib/store-failure.ts";
+import { toStoreFailure } from "../../lib/store-failure.ts";
 import { Checkpoints, type CheckpointFailure } from "./checkpoints.ts";
 import { Damage } from "./damage.ts";
 import { OpenedFiles } from "./store-files.ts";
@@ -48,7 +48,7 @@ export class WriteAheadLog {
       return await work();
     } catch (error) {
       this.#handleError(error);
-      throw asStoreFailure(error);
+      throw toStoreFailure(error);
     } finally {
       this.#checkpoints.noteWrite();
     }

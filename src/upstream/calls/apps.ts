@@ -1,10 +1,10 @@
-import { appUriOf } from "../../contract/apps.ts";
-import { digestOfApp } from "../../contract/contents-digests.ts";
+import { readAppUri } from "../../contract/apps.ts";
+import { hashAppContents } from "../../contract/contents-digests.ts";
 import type { AppContract, ToolContract } from "../../contract/contract.ts";
 import { cutText } from "../../lib/cut-text.ts";
 import type { Problem } from "../../lib/problem.ts";
 import { fixed } from "../../limits/fixed.ts";
-import { isOfOneMethod } from "../messages/upstream-error.ts";
+import { isMethodError } from "../messages/upstream-error.ts";
 import type { UpstreamConnection } from "./connection.ts";
 
 export const appBounds = fixed({
@@ -24,7 +24,7 @@ export async function observeApps(
   tools: readonly ToolContract[],
 ): Promise<ObservedApps> {
   const { upstreamApps, upstreamAppBytes } = appBounds;
-  const uris = [...new Set(tools.flatMap((tool) => appUriOf(tool) ?? []))].sort();
+  const uris = [...new Set(tools.flatMap((tool) => readAppUri(tool) ?? []))].sort();
   const waiting = uris.slice(0, upstreamApps);
   const problems: Problem[] = [];
   const omit = (uri: string, reason: string): void => {
@@ -39,11 +39,11 @@ export async function observeApps(
     for (let uri = waiting.shift(); uri !== undefined; uri = waiting.shift()) {
       try {
         const { contents } = await connection.readResource(uri);
-        const cid = digestOfApp(contents, upstreamAppBytes);
+        const cid = hashAppContents(contents, upstreamAppBytes);
         if (cid === undefined) omit(uri, `it has no contents, or more than ${upstreamAppBytes} bytes`);
         else apps.push({ uri, cid });
       } catch (error) {
-        if (!isOfOneMethod(error)) throw error;
+        if (!isMethodError(error)) throw error;
         omit(uri, cutText(error.message, MESSAGE_UNITS_MAX));
       }
     }

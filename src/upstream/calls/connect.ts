@@ -2,7 +2,7 @@ import { setTimeout as after } from "node:timers/promises";
 import { BerthError } from "../../lib/errors.ts";
 import { within } from "../../lib/within.ts";
 import { limitVariable } from "../../limits/limits.ts";
-import { addressOf, commandOf } from "../launch/command.ts";
+import { buildAddress, buildCommand } from "../launch/command.ts";
 import type { Launch, ProgramLaunch } from "../launch/launch.ts";
 import { UpstreamError } from "../messages/upstream-error.ts";
 import type { ConnectOptions, Peer } from "../transport/channel.ts";
@@ -23,7 +23,7 @@ export async function connectUpstream(launch: Launch, options: ConnectOptions): 
   const questions = new Questions(options.ask);
   const { channel, peer } =
     "url" in launch
-      ? await openRemote(launch, addressOf(launch, options), options, questions)
+      ? await openRemote(launch, buildAddress(launch, options), options, questions)
       : await openProgram(launch, options, questions);
   return new UpstreamConnection(channel, peer, questions, options);
 }
@@ -37,7 +37,7 @@ async function openProgram(launch: ProgramLaunch, options: ConnectOptions, quest
   const timeout = AbortSignal.timeout(limits.upstreamStartMs);
   const signal = options.signal ? AbortSignal.any([options.signal, timeout]) : timeout;
   const startOne = (): Promise<Child> =>
-    startChild(commandOf(launch, options), { limits, start, makeFolder, long, rooms, signal });
+    startChild(buildCommand(launch, options), { limits, start, makeFolder, long, rooms, signal });
   let child: Child | undefined;
   try {
     child = await (options.started ?? startOne());

@@ -5,7 +5,7 @@ import { BerthError } from "../../lib/errors.ts";
 import { isObject, type JsonObject, type JsonText } from "../../lib/json.ts";
 import {
   readPages,
-  problemsOf,
+  unreadProblems,
   fixPrompt,
   fixResource,
   fixSkill,
@@ -21,9 +21,9 @@ import {
 import type { UpstreamCallOptions, RequestOptions, RequestParams } from "../messages/request.ts";
 import {
   LongAnswer,
-  asks,
-  broken,
-  isText,
+  isInputRequired,
+  protocolError,
+  isString,
   readCompletion,
   readPromptResult,
   readResourceResult,
@@ -153,7 +153,7 @@ export class UpstreamConnection implements Peer {
     if (result instanceof LongAnswer) return this.#options.long!.toolResult(what, result);
     if (!isTask(result, this.era)) return readToolResult(what, shortResult(what, result));
     if (this.era === "modern" ? !takesTasks : !task) {
-      throw broken(what, "it answered with a task, although the client declared no support for tasks");
+      throw protocolError(what, "it answered with a task, although the client declared no support for tasks");
     }
     const program = this.transport === "stdio" ? this.id : undefined;
     return new CreatedTask(readCreatedTask(what, result, { era: this.era, program }));
@@ -274,7 +274,12 @@ export class UpstreamConnection implements Peer {
     const read = await readPages(method, { key, nameKey }, page);
     const { items, problems } = await readEntries(what, read.entries, nameKey, fix);
     const { bytes, failure } = read;
-    return { items, problems: [...problems, ...problemsOf(method, what, read)], bytes, ...(failure && { failure }) };
+    return {
+      items,
+      problems: [...problems, ...unreadProblems(method, what, read)],
+      bytes,
+      ...(failure && { failure }),
+    };
   }
 
   /** Repeats the request as long as the server asks for more input. */
@@ -285,12 +290,13 @@ export class UpstreamConnection implements Peer {
     const leave = ask && this.#questions.enter(ask);
     try {
       let result = await channel.send(method, params, what, options);
-      for (let rounds = 0; asks(result); rounds++) {
-        if (rounds >= questionBounds.upstreamRounds) throw broken(what, `it asked in more than ${rounds} rounds`);
+      for (let rounds = 0; isInputRequired(result); rounds++) {
+        if (rounds >= questionBounds.upstreamRounds)
+          throw protocolError(what, `it asked in more than ${rounds} rounds`);
         const { inputRequests, requestState } = shortResult(what, result);
         const asked = isObject(inputRequests) ? inputRequests : {};
         const inputResponses = await this.#questions.answerAll(asked, ask, what, options.signal);
-        const more = { inputResponses, ...(isText(requestState) && { requestState }) };
+        const more = { inputResponses, ...(isString(requestState) && { requestState }) };
         result = await channel.send(method, { ...params, ...more }, what, options);
       }
       return result;

@@ -1,10 +1,10 @@
 import type { Contract } from "../../contract/contract.ts";
-import { jsonBlock, jsonBlockInTurns, type Cid } from "../../lib/cid.ts";
-import { turnTaker } from "../../lib/event-loop.ts";
+import { jsonBlock, jsonBlockYielding, type Cid } from "../../lib/cid.ts";
+import { createYielder } from "../../lib/event-loop.ts";
 import { isObject, type JsonSchema } from "../../lib/json.ts";
 
 /** The tools and parameters that a caller uses: others do not affect it. */
-export type Known = ReadonlyMap<string, ReadonlySet<string>>;
+export type KnownParameters = ReadonlyMap<string, ReadonlySet<string>>;
 
 /**
  * The hash of what callers of a server rely on (J5): the names of its tools, their required parameters, and the types
@@ -12,22 +12,22 @@ export type Known = ReadonlyMap<string, ReadonlySet<string>>;
  * ignores later tools and optional parameters, so that it stays the same as long as nothing is removed, newly required
  * or given another type.
  */
-export function contractHash(contract: Pick<Contract, "tools">, known?: Known): Cid {
+export function contractHash(contract: Pick<Contract, "tools">, known?: KnownParameters): Cid {
   return jsonBlock([...toolSignatures(contract, known)].sort(byName)).cid;
 }
 
 /** The same for the serving thread: yields to other calls. */
-export async function contractHashInTurns(contract: Pick<Contract, "tools">, known?: Known): Promise<Cid> {
-  const maybeYield = turnTaker();
+export async function contractHashInTurns(contract: Pick<Contract, "tools">, known?: KnownParameters): Promise<Cid> {
+  const maybeYield = createYielder();
   const signatures: Signature[] = [];
   for (const signature of toolSignatures(contract, known)) {
     signatures.push(signature);
     await maybeYield();
   }
-  return (await jsonBlockInTurns(signatures.sort(byName))).cid;
+  return (await jsonBlockYielding(signatures.sort(byName))).cid;
 }
 
-function* toolSignatures({ tools }: Pick<Contract, "tools">, known: Known | undefined): Generator<Signature> {
+function* toolSignatures({ tools }: Pick<Contract, "tools">, known: KnownParameters | undefined): Generator<Signature> {
   const types = new Types();
   for (const { name, inputSchema } of tools) {
     if (known === undefined || known.has(name)) yield toolSignature(name, inputSchema, known?.get(name), types);
@@ -38,7 +38,7 @@ function byName(left: Signature, right: Signature): number {
   return left.name < right.name ? -1 : 1;
 }
 
-export function knownOf({ tools }: Pick<Contract, "tools">): Known {
+export function knownParameters({ tools }: Pick<Contract, "tools">): KnownParameters {
   return new Map(tools.map(({ name, inputSchema }) => [name, new Set(Object.keys(schemaProperties(inputSchema)))]));
 }
 

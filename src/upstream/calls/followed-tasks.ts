@@ -3,7 +3,7 @@ import type { BerthError } from "../../lib/errors.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import { fixed } from "../../limits/fixed.ts";
 import type { Ask, TaskOfUpstream, UpstreamCallOptions, UpstreamQuestion } from "../messages/request.ts";
-import { broken, type ToolResult } from "../messages/results.ts";
+import { protocolError, type ToolResult } from "../messages/results.ts";
 import { UpstreamError } from "../messages/upstream-error.ts";
 import type { UpstreamConnection } from "./connection.ts";
 import type { AcquiredConnection, Supervisor } from "./supervisor.ts";
@@ -32,7 +32,9 @@ export class FollowedTasks {
   /** Follows a task that was created over `first`, which is released at the end; without `first`, an earlier task. */
   async follow(upstreamTask: TaskOfUpstream, { what, ask, signal, first, optionsFor }: Following): Promise<ToolResult> {
     if (first && this.#followed.has(upstreamTask.id)) {
-      throw first.failed(this.#toCallerError(broken(what, "it gave its task the id of another task in progress")));
+      throw first.failed(
+        this.#toCallerError(protocolError(what, "it gave its task the id of another task in progress")),
+      );
     }
     const followed = { task: new FollowedTask(upstreamTask, what, first !== undefined), ask };
     this.#followed.set(upstreamTask.id, followed);

@@ -1,11 +1,11 @@
 import type { Contract } from "../../contract/contract.ts";
-import { turnTaker } from "../../lib/event-loop.ts";
+import { createYielder } from "../../lib/event-loop.ts";
 import { isObject, type JsonObject, type Json } from "../../lib/json.ts";
 import { firstProblems, type Problem } from "../../lib/problem.ts";
-import { isOfOneMethod } from "../messages/upstream-error.ts";
+import { isMethodError } from "../messages/upstream-error.ts";
 import { observeApps } from "./apps.ts";
 import type { UpstreamConnection } from "./connection.ts";
-import { contractOf, methodProblem, surveyLists, type FailedList } from "./survey.ts";
+import { toContract, methodProblem, surveyLists, type FailedList } from "./survey.ts";
 
 export interface Observed {
   readonly contract: Contract;
@@ -20,7 +20,7 @@ export interface Observed {
 export async function observe(connection: UpstreamConnection, before: readonly Problem[]): Promise<Observed> {
   const survey = await surveyLists(connection);
   const { failed, problems, bytes } = survey;
-  const contract = await contractOf(survey);
+  const contract = await toContract(survey);
   const { apps, problems: appProblems } = await observeApps(connection, contract.tools);
   return {
     contract: apps.length > 0 ? { ...contract, apps } : contract,
@@ -45,7 +45,7 @@ export async function subscribe(connection: UpstreamConnection, timeoutMs: numbe
     }
     return [];
   } catch (error) {
-    if (!isOfOneMethod(error)) throw error;
+    if (!isMethodError(error)) throw error;
     const [what, method] =
       era === "modern" ? ["Changes", "subscriptions/listen"] : ["Log messages", "logging/setLevel"];
     const problem = methodProblem(method, error);
@@ -82,7 +82,7 @@ const PROSE: ReadonlySet<string> = new Set(["description", "title"]);
  */
 export async function hideInOffers(observed: Observed, hide: HideWhole): Promise<Observed> {
   const { contract, problems } = observed;
-  const maybeYield = turnTaker();
+  const maybeYield = createYielder();
   const text = (value: string, lengthMin: number): Promise<string> => hide(value, lengthMin, maybeYield);
   const omitted: Problem[] = [];
 

@@ -2,12 +2,12 @@ import type { Contract, ContractList } from "../../contract/contract.ts";
 import { offeredExtensions, relayedExtensions } from "../../contract/extensions.ts";
 import { withoutReserved } from "../../contract/reserved-meta.ts";
 import { cutText } from "../../lib/cut-text.ts";
-import { turnTaker } from "../../lib/event-loop.ts";
+import { createYielder } from "../../lib/event-loop.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import { firstProblems, type Problem } from "../../lib/problem.ts";
 import type { UpstreamListed, ListedPrompt, ListedResource, ListedTemplate, ListedTool } from "../messages/lists.ts";
 import type { RequestOptions } from "../messages/request.ts";
-import { isOfOneMethod, isUnknownMethod, type UpstreamError } from "../messages/upstream-error.ts";
+import { isMethodError, isUnknownMethod, type UpstreamError } from "../messages/upstream-error.ts";
 import type { UpstreamConnection } from "./connection.ts";
 
 export interface Survey extends Contract {
@@ -27,7 +27,7 @@ export interface FailedList {
 }
 
 /** Like `surveyLists`; rejects if nothing is listed because lists fail. */
-export async function surveyOf(upstream: UpstreamConnection, options?: RequestOptions): Promise<Survey> {
+export async function surveyServer(upstream: UpstreamConnection, options?: RequestOptions): Promise<Survey> {
   const survey = await surveyLists(upstream, options);
   requireEntries(survey, survey.failed);
   return survey;
@@ -47,7 +47,7 @@ export async function surveyLists(upstream: UpstreamConnection, options?: Reques
   const { capabilities } = upstream;
   const orEmpty = <T>(request: Promise<UpstreamListed<T>>): Promise<UpstreamListed<T>> =>
     request.catch((error: unknown) => {
-      if (!isOfOneMethod(error)) throw error;
+      if (!isMethodError(error)) throw error;
       return { items: [], problems: [], bytes: 0, failure: error };
     });
   const lists = await Promise.all([
@@ -105,7 +105,7 @@ const MESSAGE_UNITS_MAX = 500;
  * The contract from a server's lists, in its own order, without the members of `_meta` that are not for clients. Yields
  * to other calls.
  */
-export async function contractOf(survey: Survey): Promise<Contract> {
+export async function toContract(survey: Survey): Promise<Contract> {
   const { description, tools, resources, resourceTemplates, prompts, skills, extensions } = survey;
   return {
     ...(description !== undefined && { description }),
@@ -119,7 +119,7 @@ export async function contractOf(survey: Survey): Promise<Contract> {
 }
 
 async function passAll<Item extends { readonly _meta?: JsonObject }>(items: readonly Item[]): Promise<Item[]> {
-  const maybeYield = turnTaker();
+  const maybeYield = createYielder();
   const passed: Item[] = [];
   for (const item of items) {
     await maybeYield();

@@ -7,9 +7,9 @@ import type { LongReader } from "../messages/long-answers.ts";
 import type { RequestOptions, RequestParams, TaskOfUpstream, UpstreamCallOptions } from "../messages/request.ts";
 import {
   LongAnswer,
-  asks,
-  broken,
-  isText,
+  isInputRequired,
+  protocolError,
+  isString,
   readToolResult,
   shortResult,
   type AnyResult,
@@ -58,13 +58,13 @@ export function readCreatedTask(
 ): TaskOfUpstream {
   const created = (era === "modern" ? result : result["task"]) as UpstreamResult;
   const { taskId, createdAt } = created;
-  if (!isText(taskId) || taskId === "") throw broken(what, "its task has no taskId");
+  if (!isString(taskId) || taskId === "") throw protocolError(what, "its task has no taskId");
   if (Buffer.byteLength(taskId) > TASK_ID_BYTES) {
-    throw broken(what, `the taskId of its task has more than ${TASK_ID_BYTES} bytes`);
+    throw protocolError(what, `the taskId of its task has more than ${TASK_ID_BYTES} bytes`);
   }
   return {
     id: taskId,
-    ...(isText(createdAt) && createdAt.length <= TIME_UNITS_MAX && { createdAt }),
+    ...(isString(createdAt) && createdAt.length <= TIME_UNITS_MAX && { createdAt }),
     pollMs: clampPollMs(created, DEFAULT_POLL_MS),
     ...(program !== undefined && { program }),
   };
@@ -157,7 +157,7 @@ export class FollowedTask {
     this.answeredAt = performance.now();
     this.#pollMs = clampPollMs(detail, task.pollMs);
     const { status, statusMessage, error } = detail;
-    const message = isText(statusMessage) ? statusMessage : undefined;
+    const message = isString(statusMessage) ? statusMessage : undefined;
     switch (status) {
       case "working":
         this.#reportStatus(message, tasks?.onStatus);
@@ -169,7 +169,7 @@ export class FollowedTask {
         return undefined;
       case "completed":
         if (peer.era === "legacy") return this.#legacyResult(peer, options);
-        if (!result) throw broken(what, "its task is completed and has no result");
+        if (!result) throw protocolError(what, "its task is completed and has no result");
         return { result };
       case "failed":
         if (peer.era === "legacy") return this.#legacyResult(peer, options);
@@ -178,14 +178,14 @@ export class FollowedTask {
         // The detail is the upstream's own reason.
         return { error: new UpstreamError("cancelled", cutText(message ?? CANCELLED, errorBounds.upstreamErrorBytes)) };
       default:
-        throw broken(what, `its task has the unknown status ${excerpt(status)}`);
+        throw protocolError(what, `its task has the unknown status ${excerpt(status)}`);
     }
   }
 
   /** Rejects a report about another task: the id may have been reused. */
   #check({ taskId, createdAt }: UpstreamResult): void {
     const { task, what } = this;
-    if (taskId !== task.id) throw broken(what, "it was asked about its task, and answered about another one");
+    if (taskId !== task.id) throw protocolError(what, "it was asked about its task, and answered about another one");
     if (task.createdAt === undefined || isSameTime(task.createdAt, createdAt)) return;
     throw taskLost(what, "its task has another creation time than before, so it is not the same one");
   }
@@ -202,7 +202,7 @@ export class FollowedTask {
     const open = Object.entries(isObject(asked) ? asked : {}).filter(([name]) => !this.#answered.has(name));
     if (open.length === 0) return;
     if (this.#rounds >= questionBounds.upstreamRounds) {
-      throw broken(what, `its task asked in more than ${this.#rounds} rounds`);
+      throw protocolError(what, `its task asked in more than ${this.#rounds} rounds`);
     }
     this.#rounds += 1;
     const answering = peer.questions.answerAll(Object.fromEntries(open), ask, what, signal);
@@ -228,7 +228,7 @@ export class FollowedTask {
       const result = await peer.send("tasks/result", { taskId: task.id }, what, options);
       this.answeredAt = performance.now();
       if (result instanceof LongAnswer) return { result: await peer.long!.toolResult(what, result) };
-      return { result: readEnd(what, shortResult(what, result)) };
+      return { result: readTaskResult(what, shortResult(what, result)) };
     } catch (error) {
       const { rpc, message, data } = (error instanceof UpstreamError && error.data) || {};
       if (typeof rpc !== "number") throw error;
@@ -270,7 +270,7 @@ export class FollowedTask {
 }
 
 function isSameTime(one: string, other: unknown): boolean {
-  return one === other || (isText(other) && Math.abs(Date.parse(one) - Date.parse(other)) < SECOND_MS);
+  return one === other || (isString(other) && Math.abs(Date.parse(one) - Date.parse(other)) < SECOND_MS);
 }
 
 const SECOND_MS = 1_000;
@@ -330,7 +330,7 @@ const INTERNAL_ERROR = -32603;
 function taskError(what: string, { code, message, data }: Record<string, unknown>): UpstreamError {
   const error = refusedByServer(what, {
     code: typeof code === "number" ? code : INTERNAL_ERROR,
-    message: isText(message) ? message : "it does not say why",
+    message: isString(message) ? message : "it does not say why",
     data,
   });
   return new UpstreamError("upstream_refused", error.detail, { data: { ...error.data, isOfTask: true } });
@@ -345,14 +345,14 @@ async function readDetail(
   if (answer instanceof LongAnswer) return long!.taskResult(what, answer);
   const { result, ...detail } = shortResult(what, answer);
   if (era === "legacy" || detail["status"] !== "completed" || !isObject(result)) return { detail, result: undefined };
-  return { detail, result: readEnd(what, result) };
+  return { detail, result: readTaskResult(what, result) };
 }
 
 /** The result in which a task ended; it can neither ask nor be another task. */
-export function readEnd(what: string, result: UpstreamResult): ToolResult {
+export function readTaskResult(what: string, result: UpstreamResult): ToolResult {
   const { resultType = "complete" } = result;
-  if (asks(result) || resultType !== "complete") {
-    throw broken(what, `its task ended with a result of the type ${excerpt(resultType)}`);
+  if (isInputRequired(result) || resultType !== "complete") {
+    throw protocolError(what, `its task ended with a result of the type ${excerpt(resultType)}`);
   }
   return readToolResult(what, result);
 }
@@ -367,7 +367,7 @@ function excerpt(value: unknown): string {
 export function relatedTask({ _meta }: JsonObject): string | undefined {
   const related = isObject(_meta) ? _meta[RELATED_TASK] : undefined;
   const id = isObject(related) ? related["taskId"] : undefined;
-  return isText(id) ? id : undefined;
+  return isString(id) ? id : undefined;
 }
 
 /** The parameters of a question without the metadata above. */

@@ -4,7 +4,7 @@ import { BerthError } from "../../lib/errors.ts";
 import type { Problem } from "../../lib/problem.ts";
 import {
   fillTemplate,
-  variablesOf,
+  templateVariables,
   type ProgramLaunch,
   type RemoteLaunch,
   type Template,
@@ -22,7 +22,7 @@ export interface LaunchCommand {
   readonly secrets: readonly string[];
 }
 
-export interface Surroundings {
+export interface LaunchEnvironment {
   /** The environment of the starting process, the source of `PATH` and similar variables. */
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Resolves `${NAME}`; by default from the environment. */
@@ -48,7 +48,7 @@ const npmSettings = {
 };
 
 /** Throws `launcher_invalid` with every problem, or `upstream_not_started` if a program is not installed. */
-export function commandOf(launch: ProgramLaunch, { env, variable, folder }: Surroundings): LaunchCommand {
+export function buildCommand(launch: ProgramLaunch, { env, variable, folder }: LaunchEnvironment): LaunchCommand {
   const problems: Problem[] = [];
   const lookUp = variable ?? ((name: string) => env[name]);
   const filled = fillAll(launch.uri, Object.entries(launch.env), lookUp, problems);
@@ -79,7 +79,7 @@ export function commandOf(launch: ProgramLaunch, { env, variable, folder }: Surr
   };
 }
 
-export function addressOf(launch: RemoteLaunch, { env, variable }: Surroundings) {
+export function buildAddress(launch: RemoteLaunch, { env, variable }: LaunchEnvironment) {
   const problems: Problem[] = [];
   const lookUp = variable ?? ((name: string) => env[name]);
   const headers = fillAll(launch.uri, Object.entries(launch.headers), lookUp, problems);
@@ -120,7 +120,7 @@ function fillAll(
     for (const missing of unset) {
       problems.push(problemAt(uri, "unset-variable", template.offset, `The variable ${missing} is not set.`));
     }
-    const variables = variablesOf(template.text).flatMap((variable) => lookUp(variable) ?? []);
+    const variables = templateVariables(template.text).flatMap((variable) => lookUp(variable) ?? []);
     if (variables.length > 0) secrets.push(text, ...variables);
     return [name, text];
   });
@@ -188,7 +188,7 @@ function isProgram(file: string): boolean {
   }
 }
 
-function environmentFor(launch: ProgramLaunch, env: Surroundings["env"]): Record<string, string> {
+function environmentFor(launch: ProgramLaunch, env: LaunchEnvironment["env"]): Record<string, string> {
   const own = launcherSettings[launch.launcher];
   const passed = Object.entries(env).filter(
     (entry): entry is [string, string] => entry[1] !== undefined && (inherited.test(entry[0]) || !!own?.test(entry[0])),

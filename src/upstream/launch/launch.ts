@@ -37,7 +37,7 @@ export interface RemoteLaunch extends LaunchBase {
 }
 
 /** The exact location, for logs. Never contains a secret. */
-export function placeOf(launch: Launch): string {
+export function launchLocation(launch: Launch): string {
   return "url" in launch ? launch.url : launch.target;
 }
 
@@ -80,16 +80,16 @@ function atLastBrace(text: string): [closed: string, rest: string] {
   return [text.slice(0, end), text.slice(end)];
 }
 
-export function variablesTaken(launch: Launch): string[] {
+export function launchVariables(launch: Launch): string[] {
   const templates =
     "url" in launch
       ? [...Object.values(launch.headers), ...launch.query.map(({ value }) => value)]
       : Object.values(launch.env);
-  return [...new Set(templates.flatMap(({ text }) => variablesOf(text)))];
+  return [...new Set(templates.flatMap(({ text }) => templateVariables(text)))];
 }
 
 /** The names of the variables in a text; they need not be valid names. */
-export function variablesOf(text: string): string[] {
+export function templateVariables(text: string): string[] {
   return [...atLastBrace(text)[0].matchAll(VARIABLE)].flatMap(([, name]) => (name === undefined ? [] : [name]));
 }
 

@@ -45,7 +45,7 @@ function parse(uri: string, problems: UriProblems): { launch: Launch; operation:
   if (control) return problems.add("bad-character", control.index, "A control character must be percent-encoded.");
   const scheme = /^mcp\+([^:/?#]*):\/\//.exec(uri);
   if (!scheme) {
-    const suggested = launcherMeant(uri);
+    const suggested = suggestLauncher(uri);
     const suggestion = suggested === undefined ? "." : `; did you mean ${suggested}?`;
     return problems.add(
       "not-a-launcher",
@@ -75,13 +75,13 @@ function parse(uri: string, problems: UriProblems): { launch: Launch; operation:
 }
 
 /** The launcher URI probably meant by a URL, a script, a package, or the command that starts one. */
-export function launcherMeant(text: string): string | undefined {
+export function suggestLauncher(text: string): string | undefined {
   if (text.length > SUGGESTION_UNITS_MAX) return undefined;
   const [, command, packageName] = /^(npx|uvx)(?: +-{1,2}[\w-]+)* +([^ -][^ ]*)/.exec(text) ?? [];
   if (command !== undefined) return `mcp+${command}://${packageName}`;
   if (/\s/.test(text)) return undefined;
   if (/^(?:npx|uvx|python|node):\/\//.test(text)) return `mcp+${text}`;
-  if (/^https?:\/\//.test(text)) return launcherOfUrl(text.replace(/([?&])query\./g, "$1"));
+  if (/^https?:\/\//.test(text)) return launcherFromUrl(text.replace(/([?&])query\./g, "$1"));
   if (text.includes("://")) return undefined;
   const [, script = "", ending] = /^([^?:]+\.(py|js|mjs|cjs))(?:\?|$)/.exec(text) ?? [];
   if (script !== "")
@@ -97,7 +97,7 @@ export function launcherMeant(text: string): string | undefined {
  * The launcher URI of a plain URL, whose query is part of the address. Anything else is returned unchanged, and
  * reported when it is parsed.
  */
-export function launcherOfUrl(text: string): string {
+export function launcherFromUrl(text: string): string {
   if (!/^https?:\/\//i.test(text)) return text;
   const [address = ""] = text.split(/[?#]/, 1);
   const rest = text.slice(address.length);

@@ -6,7 +6,7 @@ import type { QueryPair, UriProblems } from "./uri-text.ts";
 export interface Operation {
   /** Absent if there is none, as for `inspect`. */
   readonly target?: OperationTarget;
-  readonly arguments: GivenArguments;
+  readonly arguments: UriArguments;
 }
 
 export type OperationTarget =
@@ -17,7 +17,7 @@ export const listNames = ["tools", "resources", "templates", "prompts"] as const
 export type UpstreamListName = (typeof listNames)[number];
 
 /** Arguments from a URI: text to be converted by the tool's schema, and JSON that is used as it is. */
-export interface GivenArguments {
+export interface UriArguments {
   readonly texts: readonly { readonly name: string; readonly values: readonly string[] }[];
   readonly json: JsonObject;
 }
@@ -42,7 +42,7 @@ export function readOperation(query: readonly QueryPair[], problems: UriProblems
   return problems.add("bad-list", pair.valueOffset, `list= takes ${listNames.join(", ")}, not "${pair.value}".`);
 }
 
-function readArguments(query: readonly QueryPair[], problems: UriProblems): GivenArguments {
+function readArguments(query: readonly QueryPair[], problems: UriProblems): UriArguments {
   const json = readJson(query, problems);
   const texts = new Map<string, string[]>();
   for (const { key, value, keyOffset } of query) {

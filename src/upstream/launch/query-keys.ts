@@ -1,4 +1,4 @@
-import { variablesOf, type Launch, type ProgramLaunch, type RemoteLaunch, type Template } from "./launch.ts";
+import { templateVariables, type Launch, type ProgramLaunch, type RemoteLaunch, type Template } from "./launch.ts";
 import type { QueryPair, UriProblems } from "./uri-text.ts";
 
 type ProgramKeys = Pick<ProgramLaunch, "args" | "env" | "cwd" | "era">;
@@ -89,7 +89,7 @@ function readNamed(
 }
 
 function readTemplate({ value, valueOffset }: QueryPair, problems: UriProblems): Template {
-  for (const name of variablesOf(value)) {
+  for (const name of templateVariables(value)) {
     if (!variableForm.test(name)) {
       problems.add("bad-variable", valueOffset, `"\${${name}}" names no variable; a literal \${ is written $\${.`);
     }

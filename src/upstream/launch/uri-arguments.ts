@@ -1,7 +1,7 @@
 import { valueAt } from "../../lib/json-pointer.ts";
 import { isObject, type Json, type JsonObject, type JsonSchema, tryParseJson } from "../../lib/json.ts";
 import type { Problem } from "../../lib/problem.ts";
-import type { GivenArguments } from "./operation.ts";
+import type { UriArguments } from "./operation.ts";
 
 export interface ConvertedArguments {
   readonly arguments: JsonObject;
@@ -13,7 +13,7 @@ export interface ConvertedArguments {
  * argument is a list, and so is a single one if the schema requires a list; a list or an object may also be written as
  * JSON. Values that were given as JSON stay as they are.
  */
-export function convertArguments(given: GivenArguments, schema: JsonSchema): ConvertedArguments {
+export function convertArguments(given: UriArguments, schema: JsonSchema): ConvertedArguments {
   const problems: Problem[] = [];
   const search = new Search(schema);
   const converted = given.texts.map(({ name, values }): [string, Json] => {

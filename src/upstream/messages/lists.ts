@@ -5,17 +5,17 @@ import type {
   SkillContract,
   ToolContract,
 } from "../../contract/contract.ts";
-import { faultsOfHeaders } from "../../contract/parameter-headers.ts";
-import { faultOfSkill } from "../../contract/skills.ts";
-import { isKey, soundArguments, soundFields } from "../../contract/sound.ts";
+import { findHeaderFaults } from "../../contract/parameter-headers.ts";
+import { findSkillFault } from "../../contract/skills.ts";
+import { isKey, sanitizeArguments, sanitizeFields } from "../../contract/sound.ts";
 import { cutText } from "../../lib/cut-text.ts";
-import { turnTaker } from "../../lib/event-loop.ts";
+import { createYielder } from "../../lib/event-loop.ts";
 import { isObject, jsonText } from "../../lib/json.ts";
 import type { Problem } from "../../lib/problem.ts";
 import { fixed } from "../../limits/fixed.ts";
-import { listBounds, sift, siftText } from "./long-answers.ts";
-import { LongPage, broken, isText, shortResult, type LeftOutEntry, type AnyResult } from "./results.ts";
-import { isOfOneMethod, type UpstreamError } from "./upstream-error.ts";
+import { listBounds, checkListEntry, checkListEntryText } from "./long-answers.ts";
+import { LongPage, protocolError, isString, shortResult, type LeftOutEntry, type AnyResult } from "./results.ts";
+import { isMethodError, type UpstreamError } from "./upstream-error.ts";
 
 /**
  * The entries of a server's list: valid ones are passed on whole, and invalid ones are reported. The official client
@@ -45,7 +45,7 @@ export async function readEntries<T>(
   key: string,
   fix: Fix<T>,
 ): Promise<Pick<UpstreamListed<T>, "items" | "problems">> {
-  const maybeYield = turnTaker();
+  const maybeYield = createYielder();
   const items: T[] = [];
   const problems: Problem[] = [];
   const seen = new Set<string>();
@@ -74,7 +74,7 @@ export async function readEntries<T>(
 }
 
 /** Reports the entries of a list that were omitted unread, one problem for each reason, and the unread pages. */
-export function problemsOf(method: string, what: string, { leftOut, cut }: ReadList): Problem[] {
+export function unreadProblems(method: string, what: string, { leftOut, cut }: ReadList): Problem[] {
   const byReason = new Map<string, { name: string; others: number }>();
   for (const { name, why } of leftOut) {
     const reported = byReason.get(why);
@@ -90,7 +90,7 @@ export function problemsOf(method: string, what: string, { leftOut, cut }: ReadL
 
 export const fixTool: Fix<ListedTool> = (entry, warnings) => {
   if (!isObject(entry["inputSchema"])) warnings.push("its inputSchema is not a JSON Schema and accepts any object");
-  const valid = soundFields("tool", entry, collectWarnings(warnings));
+  const valid = sanitizeFields("tool", entry, collectWarnings(warnings));
   const inputSchema = isObject(valid["inputSchema"]) ? valid["inputSchema"] : { type: "object" };
   const { type } = inputSchema;
   if (type !== "object") {
@@ -98,29 +98,29 @@ export const fixTool: Fix<ListedTool> = (entry, warnings) => {
     if (isOther) return `its inputSchema is of type ${cutText(jsonText(type), TYPE_UNITS_MAX)}`;
     warnings.push('its inputSchema does not say "type": "object"');
   }
-  const [header] = faultsOfHeaders(inputSchema);
+  const [header] = findHeaderFaults(inputSchema);
   // HTTP clients must reject such a tool.
   if (header) return cutText(header.message, FAULT_UNITS_MAX);
   return { ...valid, inputSchema: { ...inputSchema, type: "object" } } as unknown as ListedTool;
 };
 
 export const fixResource: Fix<ListedResource> = (entry, warnings) =>
-  soundFields("resource", withName(entry, "uri"), collectWarnings(warnings)) as unknown as ListedResource;
+  sanitizeFields("resource", withName(entry, "uri"), collectWarnings(warnings)) as unknown as ListedResource;
 
 export const fixTemplate: Fix<ListedTemplate> = (entry, warnings) =>
-  soundFields("template", withName(entry, "uriTemplate"), collectWarnings(warnings)) as unknown as ListedTemplate;
+  sanitizeFields("template", withName(entry, "uriTemplate"), collectWarnings(warnings)) as unknown as ListedTemplate;
 
 export const fixPrompt: Fix<ListedPrompt> = (entry, warnings) => {
-  const valid = soundFields("prompt", entry, collectWarnings(warnings));
+  const valid = sanitizeFields("prompt", entry, collectWarnings(warnings));
   const listed = valid["arguments"];
   if (listed === undefined) return valid as unknown as ListedPrompt;
   if (!Array.isArray(listed)) warnings.push("its arguments are not a list and are left out");
-  const args = soundArguments(Array.isArray(listed) ? (listed as unknown[]) : [], collectWarnings(warnings));
+  const args = sanitizeArguments(Array.isArray(listed) ? (listed as unknown[]) : [], collectWarnings(warnings));
   return { ...valid, arguments: args } as unknown as ListedPrompt;
 };
 
 /** Passed on as it was sent: clients check each of its fields. */
-export const fixSkill: Fix<SkillContract> = (entry) => faultOfSkill(entry) ?? (entry as unknown as SkillContract);
+export const fixSkill: Fix<SkillContract> = (entry) => findSkillFault(entry) ?? (entry as unknown as SkillContract);
 
 const TYPE_UNITS_MAX = 100;
 const FAULT_UNITS_MAX = 300;
@@ -179,7 +179,7 @@ export async function readPages(
     try {
       next = await readPage(method, keys, await page(params), list);
     } catch (error) {
-      if (cursors.size === 0 || !isOfOneMethod(error)) throw error;
+      if (cursors.size === 0 || !isMethodError(error)) throw error;
       return { ...list, failure: error };
     }
     // Servers write null, "", false or 0 on the last page.
@@ -204,9 +204,9 @@ async function readPage(
   const { [key]: items, nextCursor } = page;
   // Go serializes an empty slice as null.
   const entries = items === null ? [] : items;
-  if (!Array.isArray(entries)) throw broken(method, `its ${key} are not a list`);
+  if (!Array.isArray(entries)) throw protocolError(method, `its ${key} are not a list`);
   if (isLong) list.leftOut.push(...answer.leftOut);
-  const maybeYield = turnTaker();
+  const maybeYield = createYielder();
   for (const [index, each] of (entries as unknown[]).entries()) {
     await maybeYield();
     if (list.entries.length + list.leftOut.length >= upstreamListItems) {
@@ -214,7 +214,7 @@ async function readPage(
       return undefined;
     }
     const position = { nameKey, index, bytes: list.bytes, values: list.values };
-    const checked = isLong ? siftText(each as string, position) : sift(each, position);
+    const checked = isLong ? checkListEntryText(each as string, position) : checkListEntry(each, position);
     if ("why" in checked) list.leftOut.push(checked);
     else {
       list.entries.push(checked.entry);
@@ -227,5 +227,5 @@ async function readPage(
 
 /** Larger numbers lose precision in JavaScript. */
 function isCursor(value: unknown): value is Cursor {
-  return isText(value) || (typeof value === "number" && Math.abs(value) <= Number.MAX_SAFE_INTEGER);
+  return isString(value) || (typeof value === "number" && Math.abs(value) <= Number.MAX_SAFE_INTEGER);
 }

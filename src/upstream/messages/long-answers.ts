@@ -1,7 +1,7 @@
 import { contractBounds } from "../../contract/contract-bounds.ts";
 import type { Scalar } from "../../contract/parameter-headers.ts";
-import { hasInexactNumbers, readExactly, type ExactJson } from "../../lib/exact-numbers.ts";
-import { isObject, NESTING_MAX, nestsTooDeep, valuesIn, type JsonText } from "../../lib/json.ts";
+import { hasInexactNumbers, parseExactly, type ExactJson } from "../../lib/exact-numbers.ts";
+import { isObject, NESTING_MAX, nestsTooDeep, countValues, type JsonText } from "../../lib/json.ts";
 import { readingBounds } from "../../lib/reading-bounds.ts";
 import { fixed } from "../../limits/fixed.ts";
 import { findMessages } from "./messages.ts";
@@ -89,7 +89,7 @@ export function longResult({ result }: LongMessage["results"][number]): LongAnsw
 export function readLongMessage(json: string, valuesMax: number): LongMessage {
   let exact: ExactJson;
   try {
-    exact = readExactly(json);
+    exact = parseExactly(json);
   } catch {
     return NO_MESSAGE;
   }
@@ -116,7 +116,7 @@ export function readLongMessage(json: string, valuesMax: number): LongMessage {
   }
   if (messages.some((each) => nestsTooDeep(each, Infinity)))
     return rejectMessage(`that nests more than ${NESTING_MAX} levels deep`);
-  if (valuesIn(messages, valuesMax) > valuesMax) {
+  if (countValues(messages, valuesMax) > valuesMax) {
     return rejectMessage(`of more than ${valuesMax} values`);
   }
   const text = written(messages);
@@ -140,7 +140,7 @@ function rejectMessage(description: string): LongMessage {
 }
 
 /** Checks an entry of a list against the limits; `bytes` and `values` are the totals of the entries before it. */
-export function sift(
+export function checkListEntry(
   entry: unknown,
   position: EntryPosition,
   written: ExactJson["written"] = JSON.stringify,
@@ -152,16 +152,16 @@ export function sift(
   const json = written(entry);
   const bytes = Buffer.byteLength(json);
   if (bytes > ENTRY_BYTES) return leftOut(`it has more than ${ENTRY_BYTES} bytes`);
-  const values = valuesIn(entry, contractBounds.contractValues);
+  const values = countValues(entry, contractBounds.contractValues);
   const why = listLimitReason(position, { bytes, values });
   return why === undefined ? { entry, json, bytes, values } : leftOut(why);
 }
 
 /** The same for an entry of a `LongPage`, which can only exceed the limits of the whole list. */
-export function siftText(json: string, position: EntryPosition): CheckedEntry | LeftOutEntry {
+export function checkListEntryText(json: string, position: EntryPosition): CheckedEntry | LeftOutEntry {
   const entry: unknown = JSON.parse(json);
   const bytes = Buffer.byteLength(json);
-  const values = valuesIn(entry, contractBounds.contractValues);
+  const values = countValues(entry, contractBounds.contractValues);
   const why = listLimitReason(position, { bytes, values });
   return why === undefined ? { entry, bytes, values } : { name: entryName(entry, position).slice(0, SHOWN_UNITS), why };
 }
@@ -205,7 +205,7 @@ function readPage(result: Record<string, unknown>, written: ExactJson["written"]
     let [bytes, values] = [0, 0];
     // One more than the limit shows that there are too many.
     for (const [index, entry] of entries.slice(0, listBounds.upstreamListItems + 1).entries()) {
-      const checked = sift(entry, { nameKey, index, bytes, values }, written);
+      const checked = checkListEntry(entry, { nameKey, index, bytes, values }, written);
       if ("why" in checked) leftOut.push(checked);
       else {
         accepted.push(checked.json);

@@ -1,4 +1,4 @@
-import { beginningOf, cutText } from "../../lib/cut-text.ts";
+import { jsonPrefix, cutText } from "../../lib/cut-text.ts";
 import { isObject, type Json, type JsonObject } from "../../lib/json.ts";
 import { printableLine } from "../../lib/printable.ts";
 import { fixed } from "../../limits/fixed.ts";
@@ -145,7 +145,7 @@ export function readParams({ params }: RequestMessage): JsonObject {
 }
 
 export function quoted(value: unknown): string {
-  return printableLine(cutText(beginningOf(value as Json, QUOTED_UNITS), QUOTED_UNITS));
+  return printableLine(cutText(jsonPrefix(value as Json, QUOTED_UNITS), QUOTED_UNITS));
 }
 
 const QUOTED_UNITS = 200;

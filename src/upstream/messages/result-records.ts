@@ -34,7 +34,7 @@ export function* listRecords(type: string, entries: Iterable<object>): Generator
   for (const entry of entries) yield { type, ...entry };
 }
 
-export function textOf({ content }: ToolResult): string {
+export function resultText({ content }: ToolResult): string {
   return content.flatMap(({ text }) => (typeof text === "string" ? [text] : [])).join("\n");
 }
 

@@ -44,7 +44,7 @@ export interface UpstreamCompletion {
  * `upstream_protocol`. `what` names the action.
  */
 export function readToolResult(what: string, result: UpstreamResult): ToolResult {
-  if (asks(result)) return result as unknown as ToolResult;
+  if (isInputRequired(result)) return result as unknown as ToolResult;
   const { content, isError } = result;
   const hasFlag = isError === undefined || typeof isError === "boolean";
   if (isBlocks(content) && hasFlag) return result as unknown as ToolResult;
@@ -57,39 +57,40 @@ export function readToolResult(what: string, result: UpstreamResult): ToolResult
 
 /** `uri` is for contents that do not name one. */
 export function readResourceResult(what: string, result: UpstreamResult, uri?: string): ResourceResult {
-  if (asks(result)) return { ...result, contents: [] };
+  if (isInputRequired(result)) return { ...result, contents: [] };
   const { contents } = result;
-  const isNamed = (each: unknown): boolean => isObject(each) && isText(each["uri"]);
+  const isNamed = (each: unknown): boolean => isObject(each) && isString(each["uri"]);
   if (Array.isArray(contents) && contents.every(isNamed)) return result as unknown as ResourceResult;
   const items: unknown[] = Array.isArray(contents) ? contents : contents === null ? [] : [contents];
   const named: (UpstreamResult & { uri: string })[] = [];
   for (const each of items) {
-    const parts = withoutNulls(isText(each) ? { text: each } : isObject(each) ? each : {});
-    const contentUri = isText(parts["uri"]) ? parts["uri"] : uri;
+    const parts = withoutNulls(isString(each) ? { text: each } : isObject(each) ? each : {});
+    const contentUri = isString(parts["uri"]) ? parts["uri"] : uri;
     if (contentUri === undefined || Object.keys(parts).length === 0)
-      throw broken(what, `its contents are ${quoted(contents)}`);
+      throw protocolError(what, `its contents are ${quoted(contents)}`);
     named.push({ ...parts, uri: contentUri });
   }
   return { ...result, contents: named };
 }
 
 export function readPromptResult(what: string, result: UpstreamResult): UpstreamPromptResult {
-  if (asks(result)) return { ...result, messages: [] };
+  if (isInputRequired(result)) return { ...result, messages: [] };
   const { messages, ...rest } = withoutNulls(result);
   if (Array.isArray(messages) && messages.every(isPromptMessage)) return result as unknown as UpstreamPromptResult;
   const items: unknown[] = Array.isArray(messages) ? messages : messages === undefined ? [] : [messages];
   const read = items.flatMap((each) => {
     const { role, content } = isObject(each) ? each : { role: undefined, content: each };
-    return readBlocks(what, content).map((block) => ({ role: isText(role) ? role : "user", content: block }));
+    return readBlocks(what, content).map((block) => ({ role: isString(role) ? role : "user", content: block }));
   });
   return { ...rest, messages: read };
 }
 
 export function readCompletion(what: string, { completion }: UpstreamResult): UpstreamCompletion {
   const listed = isObject(completion) ? completion["values"] : completion;
-  if (Array.isArray(listed) && listed.every(isText)) return { ...(completion as object), values: listed };
-  if ((listed ?? null) !== null && !Array.isArray(listed)) throw broken(what, `its values are ${quoted(listed)}`);
-  const values = ((listed ?? []) as unknown[]).filter((each) => isText(each) || typeof each === "number").map(String);
+  if (Array.isArray(listed) && listed.every(isString)) return { ...(completion as object), values: listed };
+  if ((listed ?? null) !== null && !Array.isArray(listed))
+    throw protocolError(what, `its values are ${quoted(listed)}`);
+  const values = ((listed ?? []) as unknown[]).filter((each) => isString(each) || typeof each === "number").map(String);
   return { ...(isObject(completion) && completion), values };
 }
 
@@ -99,9 +100,9 @@ function readBlocks(what: string, content: unknown): UpstreamContentBlock[] {
   return items.flatMap((item) => {
     if (item === null || item === undefined) return [];
     if (isBlock(item)) return [item];
-    if (Array.isArray(item)) throw broken(what, `its content is ${quoted(content)}`);
+    if (Array.isArray(item)) throw protocolError(what, `its content is ${quoted(content)}`);
     const text = isObject(item) ? item["text"] : item;
-    return [{ type: "text", text: isText(text) ? text : JSON.stringify(item) }];
+    return [{ type: "text", text: isString(text) ? text : JSON.stringify(item) }];
   });
 }
 
@@ -111,20 +112,21 @@ function withoutNulls(value: UpstreamResult): UpstreamResult {
 
 /** Rejects long results, for methods that have only short ones. */
 export function shortResult(what: string, result: AnyResult): UpstreamResult {
-  if (result instanceof LongAnswer || result instanceof LongPage) throw broken(what, "its answer is of the wrong kind");
+  if (result instanceof LongAnswer || result instanceof LongPage)
+    throw protocolError(what, "its answer is of the wrong kind");
   return result;
 }
 
 /** True when the server needs input before it continues (2026-07-28 `basic/patterns/mrtr`). */
-export function asks(result: AnyResult): boolean {
+export function isInputRequired(result: AnyResult): boolean {
   return (result as UpstreamResult)["resultType"] === "input_required";
 }
 
-export function broken(what: string, detail: string): UpstreamError {
+export function protocolError(what: string, detail: string): UpstreamError {
   return new UpstreamError("upstream_protocol", `${what}: ${detail}`);
 }
 
-export function isText(value: unknown): value is string {
+export function isString(value: unknown): value is string {
   return typeof value === "string";
 }
 
@@ -133,11 +135,11 @@ function isBlocks(value: unknown): value is UpstreamContentBlock[] {
 }
 
 function isBlock(value: unknown): value is UpstreamContentBlock {
-  return isObject(value) && isText(value["type"]);
+  return isObject(value) && isString(value["type"]);
 }
 
 function isPromptMessage(value: unknown): boolean {
-  return isObject(value) && isText(value["role"]) && isBlock(value["content"]);
+  return isObject(value) && isString(value["role"]) && isBlock(value["content"]);
 }
 
 export class LongAnswer {

@@ -1,6 +1,6 @@
 import { cutText } from "../../lib/cut-text.ts";
 import { BerthError, type ErrorCode } from "../../lib/errors.ts";
-import { valuesIn } from "../../lib/json.ts";
+import { countValues } from "../../lib/json.ts";
 import { fixed } from "../../limits/fixed.ts";
 
 /** The length of the text, and of the data, of an error for clients: longer text is cut, longer data is dropped. */
@@ -27,7 +27,7 @@ export class UpstreamError extends BerthError {
 }
 
 /** The connection was lost; `reason` completes "it …". */
-export function ended(what: string, reason: string, isUndone: boolean, cause?: unknown): UpstreamError {
+export function connectionEnded(what: string, reason: string, isUndone: boolean, cause?: unknown): UpstreamError {
   return new UpstreamError("upstream_ended", `${what}: it ${reason}`, { isUndone, cause });
 }
 
@@ -44,7 +44,7 @@ export function refusedByServer(
 }
 
 /** The server's own error as clients receive it: with its code, message and data in place of Berth's. */
-export class PassedOnError extends BerthError {
+export class RelayedError extends BerthError {
   readonly #rpc: number;
 
   constructor(
@@ -75,14 +75,14 @@ const ERROR_UNITS_MAX = 16 * 1024;
 export function shortError<E extends object>(error: E & { readonly message?: unknown; readonly data?: unknown }): E {
   const { message, data } = error;
   const isLong =
-    valuesIn(data, ERROR_VALUES_MAX) > ERROR_VALUES_MAX || (JSON.stringify(data)?.length ?? 0) > ERROR_UNITS_MAX;
+    countValues(data, ERROR_VALUES_MAX) > ERROR_VALUES_MAX || (JSON.stringify(data)?.length ?? 0) > ERROR_UNITS_MAX;
   const short = { ...error, ...(typeof message === "string" && { message: cutText(message, ERROR_UNITS_MAX) }) };
   if (isLong) delete short.data;
   return short;
 }
 
 /** True when only one method fails: the server is available, and may support everything else. */
-export function isOfOneMethod(error: unknown): error is UpstreamError {
+export function isMethodError(error: unknown): error is UpstreamError {
   if (!(error instanceof UpstreamError)) return false;
   return error.code === "upstream_refused" || error.code === "upstream_timeout" || error.code === "upstream_protocol";
 }

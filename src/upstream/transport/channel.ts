@@ -3,11 +3,11 @@ import type { JsonObject } from "../../lib/json.ts";
 import type { Limits } from "../../limits/limits.ts";
 import type { Spawn } from "../../processes/spawn/spawn.ts";
 import type { MakeFolder } from "../../processes/work-folders.ts";
-import type { Surroundings } from "../launch/command.ts";
+import type { LaunchEnvironment } from "../launch/command.ts";
 import type { LongReader } from "../messages/long-answers.ts";
 import type { Deviate } from "../messages/messages.ts";
 import type { Ask } from "../messages/request.ts";
-import type { Child, ChildRooms } from "./child.ts";
+import type { Child, ChildBudgets } from "./child.ts";
 
 /** Declared by a server when the connection opens. */
 export interface Peer {
@@ -29,7 +29,7 @@ export interface Closed {
 }
 
 /** Options for opening a channel, over any transport. */
-export interface ConnectOptions extends Surroundings {
+export interface ConnectOptions extends LaunchEnvironment {
   readonly limits: Pick<Limits, "taskTtlMs" | "upstreamCallMs" | "upstreamMessageBytes" | "upstreamStartMs">;
   readonly clientInfo: { readonly name: string; readonly version: string };
   /** Requests that the server may make; questions go to the call's `ask`, or to this one. Default: none. */
@@ -47,6 +47,6 @@ export interface ConnectOptions extends Surroundings {
   /** Parses long messages elsewhere. */
   readonly long?: LongReader | undefined;
   /** Memory budgets for messages in transit; without them, messages are not counted. */
-  readonly rooms?: ChildRooms | undefined;
+  readonly rooms?: ChildBudgets | undefined;
   readonly signal?: AbortSignal;
 }

@@ -1,7 +1,7 @@
 import type { Readable } from "node:stream";
 import { BerthError, type ErrorCode } from "../../lib/errors.ts";
 import { LineReader } from "../../lib/line-reader.ts";
-import type { MessageRoom } from "../../lib/message-room.ts";
+import type { MessageBudget } from "../../lib/message-room.ts";
 import { Redactor } from "../../lib/redactor.ts";
 import { fixed } from "../../limits/fixed.ts";
 import type { Limits } from "../../limits/limits.ts";
@@ -27,7 +27,7 @@ export class ChildOutput {
   readonly #stdout: Readable;
   readonly #onFault: (reason: string) => void;
   readonly #lines: LineReader;
-  readonly #budget: MessageRoom | undefined;
+  readonly #budget: MessageBudget | undefined;
   #isFaulty = false;
   readonly #stderr: StderrTail;
   #garbageBytes = 0;
@@ -47,7 +47,7 @@ export class ChildOutput {
     { upstreamMessageBytes }: Pick<Limits, "upstreamMessageBytes">,
     secrets: readonly string[],
     long: LongReader | undefined,
-    budget: MessageRoom | undefined,
+    budget: MessageBudget | undefined,
     onFault: (reason: string) => void,
   ) {
     this.#reader = new MessageReader(long, (habit) => this.onDeviation(habit));

@@ -2,7 +2,7 @@ import { rmSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import type { Duplex } from "node:stream";
 import { setTimeout as after } from "node:timers/promises";
-import type { MessageRoom } from "../../lib/message-room.ts";
+import type { MessageBudget } from "../../lib/message-room.ts";
 import { Outbox } from "../../lib/outbox.ts";
 import { within } from "../../lib/within.ts";
 import { fixed } from "../../limits/fixed.ts";
@@ -26,7 +26,7 @@ interface ChildStart {
   readonly makeFolder?: MakeFolder | undefined;
   /** Parses its long messages; by default they are parsed in place. */
   readonly long?: LongReader | undefined;
-  readonly rooms?: ChildRooms | undefined;
+  readonly rooms?: ChildBudgets | undefined;
   /** Aborted when it is no longer needed. */
   readonly signal?: AbortSignal;
 }
@@ -95,16 +95,16 @@ interface ChildOptions {
   readonly secrets: readonly string[];
   readonly folder: string | undefined;
   readonly long: LongReader | undefined;
-  readonly rooms?: ChildRooms | undefined;
+  readonly rooms?: ChildBudgets | undefined;
   /** Ends the processes that it started in other groups. */
   readonly endRest: () => Promise<void>;
 }
 
 /** A tenant's memory budgets for messages from and to upstream processes. */
-export interface ChildRooms {
-  readonly unfinished: MessageRoom;
+export interface ChildBudgets {
+  readonly unfinished: MessageBudget;
   /** For messages that the program has not read yet. */
-  readonly backlog: MessageRoom;
+  readonly backlog: MessageBudget;
 }
 
 /**

@@ -1,7 +1,7 @@
 import { isObject, type JsonObject } from "../../lib/json.ts";
 import { fixed } from "../../limits/fixed.ts";
 import { quoted } from "../messages/messages.ts";
-import { isText, shortResult, type UpstreamResult } from "../messages/results.ts";
+import { isString, shortResult, type UpstreamResult } from "../messages/results.ts";
 import { UpstreamError } from "../messages/upstream-error.ts";
 import type { ConnectOptions, Peer } from "./channel.ts";
 import type { RpcChannel } from "./rpc-channel.ts";
@@ -74,7 +74,7 @@ function readDiscovery({ supportedVersions, capabilities, instructions, _meta }:
 
 function readInitialized({ deviate }: RpcChannel, result: UpstreamResult): Peer {
   const { protocolVersion, capabilities } = result;
-  if (!isText(protocolVersion) || !LEGACY_VERSIONS.includes(protocolVersion)) {
+  if (!isString(protocolVersion) || !LEGACY_VERSIONS.includes(protocolVersion)) {
     const shown = protocolVersion === undefined ? "none" : quoted(protocolVersion);
     throw new Error(`it speaks a revision that Berth does not support: ${shown}`);
   }
@@ -91,7 +91,7 @@ function readInitialized({ deviate }: RpcChannel, result: UpstreamResult): Peer 
 function readDetails({ instructions, serverInfo }: UpstreamResult): Pick<Peer, "instructions" | "serverInfo"> {
   const { name, version } = isObject(serverInfo) ? serverInfo : {};
   return {
-    ...(isText(instructions) && { instructions }),
-    ...(isText(name) && isText(version) && { serverInfo: { name, version } }),
+    ...(isString(instructions) && { instructions }),
+    ...(isString(name) && isString(version) && { serverInfo: { name, version } }),
   };
 }

@@ -1,5 +1,5 @@
 import { GrowingBytes } from "../../lib/growing-bytes.ts";
-import type { HeldMessage, MessageRoom } from "../../lib/message-room.ts";
+import type { BudgetedMessage, MessageBudget } from "../../lib/message-room.ts";
 import { UpstreamError } from "../messages/upstream-error.ts";
 
 const PIECE_BYTES = 512;
@@ -16,10 +16,10 @@ export function withoutByteOrderMark(text: string): string {
 /** The bytes of a message received so far. They are counted from the second piece on: most messages have only one. */
 export class MessageBuffer {
   readonly #bytesMax: number;
-  readonly #budget: MessageRoom | undefined;
+  readonly #budget: MessageBudget | undefined;
   readonly #onOverLimit: (error: Error) => void;
   #bytes = new GrowingBytes();
-  #reserved: HeldMessage | undefined;
+  #reserved: BudgetedMessage | undefined;
   #overLimit: Error | undefined;
 
   /** `onOverLimit` ends the source. */
@@ -73,5 +73,5 @@ export class MessageBuffer {
 interface BufferOptions {
   readonly messageBytes: number;
   /** The memory budget for incomplete messages; without it they are not counted. */
-  readonly budget?: MessageRoom | undefined;
+  readonly budget?: MessageBudget | undefined;
 }

@@ -2,7 +2,7 @@ import { clock } from "../../lib/clock.ts";
 import { cutText } from "../../lib/cut-text.ts";
 import { GrowingBytes } from "../../lib/growing-bytes.ts";
 import type { HttpReply, HttpRequestInit, HttpSender } from "../../lib/http-sender.ts";
-import type { MessageRoom } from "../../lib/message-room.ts";
+import type { MessageBudget } from "../../lib/message-room.ts";
 import { printableLine } from "../../lib/printable.ts";
 import type { LongReader } from "../messages/long-answers.ts";
 import { MessageReader, type ReadMessages } from "../messages/message-reader.ts";
@@ -17,7 +17,7 @@ interface LinkOptions {
   readonly inflow: Inflow;
   readonly long?: LongReader | undefined;
   /** The memory budget for incomplete messages; without it they are not counted. */
-  readonly budget?: MessageRoom | undefined;
+  readonly budget?: MessageBudget | undefined;
   readonly send: HttpSender;
 }
 

@@ -1,6 +1,6 @@
 import { EventEmitter, once } from "node:events";
 import { clock } from "../../lib/clock.ts";
-import { ended, UpstreamError } from "../messages/upstream-error.ts";
+import { connectionEnded, UpstreamError } from "../messages/upstream-error.ts";
 import type { Closed } from "./channel.ts";
 import { isSessionLost, networkFailure, statusFailure, type RemoteAddress } from "./http-error.ts";
 import type { HttpAnswer, HttpLink } from "./http-link.ts";
@@ -44,7 +44,7 @@ export class HttpSse implements Transport {
   }
 
   send(request: OutgoingRequest): void {
-    if (this.#reason !== "") return this.#receiver.failed(request, (what) => ended(what, this.#reason, true));
+    if (this.#reason !== "") return this.#receiver.failed(request, (what) => connectionEnded(what, this.#reason, true));
     void this.#post(request.json, request);
   }
 
@@ -81,13 +81,14 @@ export class HttpSse implements Transport {
         const body = await answer.beginning();
         const isLost = this.#reason !== "" || isSessionLost(answer.status, body);
         const failure = isLost
-          ? (what: string) => ended(what, "has lost the session", true)
+          ? (what: string) => connectionEnded(what, "has lost the session", true)
           : statusFailure(answer, body, this.#address);
         this.#receiver.failed(request, failure);
         if (isLost) this.#finish("has lost the session", false);
         return;
       }
-      if (this.#reason !== "") return this.#receiver.failed(request, (what) => ended(what, this.#reason, false));
+      if (this.#reason !== "")
+        return this.#receiver.failed(request, (what) => connectionEnded(what, this.#reason, false));
       this.#accepted.set(request.id, request);
       // Some servers answer in the response.
       const { messages } = await answer.messages(this.#receiver.deviate);
@@ -126,9 +127,10 @@ export class HttpSse implements Transport {
   #finish(reason: string, expected: boolean): void {
     if (this.#reason !== "") return;
     this.#reason = reason;
-    const lost = ended("", reason, false);
+    const lost = connectionEnded("", reason, false);
     this.#stop.abort(lost);
-    for (const request of this.#accepted.values()) this.#receiver.failed(request, (what) => ended(what, reason, false));
+    for (const request of this.#accepted.values())
+      this.#receiver.failed(request, (what) => connectionEnded(what, reason, false));
     // Other posts may be rejected, and are then repeated.
     clock.after(expected ? 0 : REJECTION_MS, () => this.#posts.forEach((post) => post.abort(lost))).unref();
     this.#end({ reason, stderr: "", expected });

@@ -1,4 +1,4 @@
-import { nextTurn } from "../../lib/event-loop.ts";
+import { yieldToCalls } from "../../lib/event-loop.ts";
 import { fixed } from "../../limits/fixed.ts";
 
 /** Above this rate, reading from an upstream pauses. */
@@ -45,7 +45,7 @@ export class Inflow {
   }
 
   async #nextTurn(): Promise<void> {
-    await nextTurn();
+    await yieldToCalls();
     this.#turn = undefined;
     this.#turnEvents = this.#turnBytes = 0;
   }

@@ -18,7 +18,7 @@ import {
   type UpstreamMessage,
 } from "../messages/messages.ts";
 import type { RequestOptions, RequestParams } from "../messages/request.ts";
-import { broken, type AnyResult } from "../messages/results.ts";
+import { protocolError, type AnyResult } from "../messages/results.ts";
 import { refusedByServer, UpstreamError } from "../messages/upstream-error.ts";
 import type { ConnectOptions, Peer } from "./channel.ts";
 import type { OpenQuestions, Questions } from "./questions.ts";
@@ -124,7 +124,7 @@ export class RpcChannel implements Receiver {
     const end = response.catch(() => {});
     if (answer === "agreed") return { end };
     stop.abort();
-    if (answer === "over") throw broken(what, "it does not start");
+    if (answer === "over") throw protocolError(what, "it does not start");
     throw new UpstreamError("upstream_timeout", what);
   }
 
@@ -215,7 +215,7 @@ export class RpcChannel implements Receiver {
     } else if ("error" in outcome) this.#fail(call, refusedByServer(call.what, outcome.error), true);
     else {
       this.deviate(outcome.fault.replace(/^it answered/, "answers"));
-      this.#fail(call, broken(call.what, outcome.fault), true);
+      this.#fail(call, protocolError(call.what, outcome.fault), true);
     }
   }
 

@@ -1,6 +1,6 @@
 import { requestNumber, type UpstreamMessage } from "../messages/messages.ts";
-import { broken } from "../messages/results.ts";
-import { ended } from "../messages/upstream-error.ts";
+import { protocolError } from "../messages/results.ts";
+import { connectionEnded } from "../messages/upstream-error.ts";
 import type { Closed } from "./channel.ts";
 import type { Child } from "./child.ts";
 import type { OutgoingRequest, Receiver, Transport } from "./transport.ts";
@@ -35,7 +35,7 @@ export class StdioTransport implements Transport {
       const { message } = error as Error;
       const isGone = !this.child.isRunning;
       this.#receiver?.failed(request, (what) =>
-        isGone ? ended(what, this.#reason, true, error) : broken(what, message),
+        isGone ? connectionEnded(what, this.#reason, true, error) : protocolError(what, message),
       );
     }
   }
@@ -68,7 +68,7 @@ export class StdioTransport implements Transport {
     this.#reason = reason;
     for (const { request, message } of this.#messages.values()) {
       const isUndone = !this.child.mayHaveRead(message);
-      receiver.failed(request, (what) => ended(what, reason, isUndone));
+      receiver.failed(request, (what) => connectionEnded(what, reason, isUndone));
     }
   }
 

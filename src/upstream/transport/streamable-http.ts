@@ -1,4 +1,4 @@
-import { headerMarks, NAMED_BY, scalarsAt, type Scalar } from "../../contract/parameter-headers.ts";
+import { headerMarks, NAME_PARAMETERS, scalarsAt, type Scalar } from "../../contract/parameter-headers.ts";
 import { clock } from "../../lib/clock.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { HttpRequestInit } from "../../lib/http-sender.ts";
@@ -7,7 +7,7 @@ import type { Limits } from "../../limits/limits.ts";
 import type { ListedTool } from "../messages/lists.ts";
 import type { ReadMessages } from "../messages/message-reader.ts";
 import { quoted } from "../messages/messages.ts";
-import { ended, UpstreamError } from "../messages/upstream-error.ts";
+import { connectionEnded, UpstreamError } from "../messages/upstream-error.ts";
 import type { Closed, Peer } from "./channel.ts";
 import type { StreamEvent } from "./events.ts";
 import {
@@ -151,7 +151,7 @@ export class StreamableHttp implements Transport {
     }
     const reason = fault ?? "was left";
     this.#stop.abort(OVER);
-    for (const { stop } of this.#exchanges.values()) stop.abort(ended("", reason, false));
+    for (const { stop } of this.#exchanges.values()) stop.abort(connectionEnded("", reason, false));
     for (const notice of this.#notices) notice.abort(OVER);
     this.#end({ reason, stderr: "", expected: fault === undefined });
   }
@@ -206,7 +206,7 @@ export class StreamableHttp implements Transport {
   async #refused(request: OutgoingRequest, answer: HttpAnswer): Promise<void> {
     const body = await answer.beginning();
     if (this.#session !== undefined && isSessionLost(answer.status, body)) {
-      this.#receiver.failed(request, (what) => ended(what, LOST_SESSION, true));
+      this.#receiver.failed(request, (what) => connectionEnded(what, LOST_SESSION, true));
       return this.#lose(LOST_SESSION);
     }
     this.#receiver.failed(request, statusFailure(answer, body, this.#address));
@@ -306,7 +306,7 @@ export class StreamableHttp implements Transport {
 
   /** 2026-07-28 `basic/transports/streamable-http`, "Standard Headers" and "Custom Headers from Tool Parameters". */
   async #modernHeaders({ method, params }: OutgoingRequest): Promise<Record<string, string>> {
-    const name = params[NAMED_BY.get(method) ?? ""];
+    const name = params[NAME_PARAMETERS.get(method) ?? ""];
     const headers: Record<string, string> = { "mcp-method": method };
     if (typeof name === "string") headers["mcp-name"] = headerValue(name);
     const schema = method === "tools/call" ? this.#headerTools.get(name as string) : undefined;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { faultOfIcon, ICON_BYTES_MAX } from "../../../src/contract/icons.ts";
+import { findIconFault, ICON_BYTES_MAX } from "../../../src/contract/icons.ts";
 import { compileDefinition } from "../../../src/discover/compile.ts";
 import { gatherDefinition } from "../../../src/discover/gather.ts";
 import { modern, post, request } from "../../support/berth.ts";
@@ -91,8 +91,8 @@ describe("@icon", () => {
 describe("an icon", () => {
   it("has at most so many bytes, and only the fields of the protocol", () => {
     const of = (bytes: number) => ({ src: `data:image/png;base64,${Buffer.alloc(bytes).toString("base64")}` });
-    assert.equal(faultOfIcon(of(ICON_BYTES_MAX)), undefined);
-    assert.match(faultOfIcon(of(ICON_BYTES_MAX + 100))!, /at most 16384 bytes/);
+    assert.equal(findIconFault(of(ICON_BYTES_MAX)), undefined);
+    assert.match(findIconFault(of(ICON_BYTES_MAX + 100))!, /at most 16384 bytes/);
     for (const wrong of [
       7,
       {},
@@ -102,7 +102,7 @@ describe("an icon", () => {
       { ...OF_PIXEL, sizes: ["big"] },
       { ...OF_PIXEL, theme: "blue" },
     ]) {
-      assert.ok(faultOfIcon(wrong), JSON.stringify(wrong));
+      assert.ok(findIconFault(wrong), JSON.stringify(wrong));
     }
   });
 });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { compileDefinition } from "../../../src/discover/compile.ts";
 import type { Compiled } from "../../../src/discover/discovery.ts";
-import { packageImports } from "../../../src/discover/files/imports.ts";
+import { findPackageImports } from "../../../src/discover/files/imports.ts";
 import { gatherDefinition } from "../../../src/discover/gather.ts";
 import { PackageFiles, tarballsToSend } from "../../../src/discover/packages/package-files.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
@@ -121,7 +121,7 @@ test("an alias is no package, and a package that a pattern matches without a fil
   const files = { "a.ts": source, "tsconfig.json": paths({ "@scope/*": ["./own/*"] }), "own/own.ts": "" };
   const elsewhere = { "a.ts": source.replace('import "@scope/own";', ""), "tsconfig.json": paths({ "*": ["../*"] }) };
   assert.deepEqual((await compiled(elsewhere, packages)).problems, []);
-  assert.deepEqual(packageImports({ language: "typescript", files }), ["@scope/pkg"]);
+  assert.deepEqual(findPackageImports({ language: "typescript", files }), ["@scope/pkg"]);
   const result = await compiled(files, packages);
   assert.deepEqual(result.problems, []);
   assert.equal((await importBundle(result.bundle!))["a"](), "the package");

@@ -4,7 +4,7 @@ import { describe, it } from "node:test";
 import { bundleDefinition } from "../../../src/discover/bundle/bundle.ts";
 import { openCompiler } from "../../../src/discover/compiler.ts";
 import type { DefinitionSource } from "../../../src/discover/discovery.ts";
-import { packageImports } from "../../../src/discover/files/imports.ts";
+import { findPackageImports } from "../../../src/discover/files/imports.ts";
 import { PackageFiles, tarballsToSend } from "../../../src/discover/packages/package-files.ts";
 import { discover } from "../../../src/discover/typescript/discover.ts";
 import { changeFixed } from "../../../src/limits/fixed.ts";
@@ -20,7 +20,7 @@ const limits = { packageUnpackedBytes: 1_000_000 };
 
 async function withPackages(code: string, made: Made): Promise<{ source: DefinitionSource; files: PackageFiles }> {
   const { set, tarballs } = packageSet(made);
-  const imports = packageImports({ language: "typescript", files: { "s.ts": code } });
+  const imports = findPackageImports({ language: "typescript", files: { "s.ts": code } });
   const packages = packagesInReach(set, imports)!;
   tarballsToSend(packages);
   const files = await PackageFiles.read(packages, (cid) => tarballs.get(cid), limits);

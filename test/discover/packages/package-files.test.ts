@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { packageImports } from "../../../src/discover/files/imports.ts";
+import { findPackageImports } from "../../../src/discover/files/imports.ts";
 import { PackageFiles, tarballsToSend } from "../../../src/discover/packages/package-files.ts";
 import { packagesInReach } from "../../../src/packages/package-set.ts";
 import { packageSet, type MadePackage } from "../../support/tarballs.ts";
@@ -132,7 +132,7 @@ describe("the packages in reach of a definition", () => {
       "@types/node": "1.0.0",
     });
     const files = { "a.ts": "export function f(env: NodeJS.ProcessEnv) {}" };
-    assert.deepEqual(packageImports({ language: "typescript", files }), ["@types/node"]);
+    assert.deepEqual(findPackageImports({ language: "typescript", files }), ["@types/node"]);
   });
 
   it("are none for what only another package may import", () => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { signatureOf } from "../../../src/contract/signature.ts";
+import { renderSignature } from "../../../src/contract/signature.ts";
 import { found, said, signatures } from "../../support/discovered.ts";
 import { rows } from "../../support/rows.ts";
 
@@ -37,7 +37,7 @@ test("signatures of a function are one where a schema takes exactly what some of
     "warning: h: the type any accepts anything: write the type, or unknown if you mean anything (at sources[])",
   ]);
   assert.deepEqual(
-    all.tools.map((tool) => signatureOf(tool)),
+    all.tools.map((tool) => renderSignature(tool)),
     [
       "a(id: string | number): string | number",
       "b(x: number, y?: string)",

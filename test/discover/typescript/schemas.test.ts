@@ -4,7 +4,7 @@ import { z } from "zod";
 import * as m from "zod/mini";
 import { openCompiler } from "../../../src/discover/compiler.ts";
 import type { Compiled } from "../../../src/discover/discovery.ts";
-import { describingSchemas } from "../../../src/executor/describe-schemas.ts";
+import { createSchemaDescriber } from "../../../src/executor/describe-schemas.ts";
 import type { LoadOutcome } from "../../../src/executor/executor.ts";
 import type { JsonObject, JsonSchema } from "../../../src/lib/json.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
@@ -380,7 +380,7 @@ describe("a schema that does harm when it is evaluated", () => {
       export function one(it: Infer<typeof Text>): string { return it; }
       await new Promise(() => {});`;
     const after = async (outcome: LoadOutcome): Promise<Compiled> => {
-      const compiler = openCompiler(defaultLimits, { describe: describingSchemas(async () => outcome, "default") });
+      const compiler = openCompiler(defaultLimits, { describe: createSchemaDescriber(async () => outcome, "default") });
       t.after(() => compiler.close());
       return compiler.compile({ language: "typescript", server: "demo", entry: "demo.ts", files: { "demo.ts": text } });
     };

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { signatureOf } from "../../../src/contract/signature.ts";
+import { renderSignature } from "../../../src/contract/signature.ts";
 import type { Discovery } from "../../../src/discover/discovery.ts";
 import { findMetaSchemaFault } from "../../../src/discover/typescript/schema-check.ts";
 import { found, said, signatures } from "../../support/discovered.ts";
@@ -541,7 +541,7 @@ test("flags are put together, and a count is none", () => {
 });
 
 function onOneLine(tool: Discovery["tools"][number]): string {
-  return signatureOf(tool)
+  return renderSignature(tool)
     .replace(/\s*\n\s*/g, "")
     .replaceAll(/,(?=\S)/g, ", ")
     .replace(", )", ")");

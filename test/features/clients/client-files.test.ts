@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { differenceOf, editedText, type ConfigFile } from "../../../src/config-files/config-file.ts";
+import { renderDiff, editedText, type ConfigFile } from "../../../src/config-files/config-file.ts";
 import { json, jsonc } from "../../../src/config-files/json-file.ts";
 import { clients, findClient, type ClientKind } from "../../../src/features/clients/clients.ts";
 import { toml } from "../../../src/features/clients/toml-file.ts";
@@ -126,12 +126,12 @@ describe("a client's own file (C6)", () => {
       '{\n  "mcpServers": {\n    "a": { "headers": { "Authorization": "Bearer s3cret" } }\n  },\n  "apiKey": "s3cret"\n}\n';
     const file = fileOf(text, cursor);
     const parts = cursor.parts(SERVER);
-    const shown = differenceOf(file, editedText(file, parts, "add"), parts);
+    const shown = renderDiff(file, editedText(file, parts, "add"), parts);
     assert.match(shown, /^\+ {4}"echo": \{$/m);
     assert.match(shown, /Bearer \$\{env:BERTH_TOKEN\}/);
     assert.ok(!shown.includes("s3cret"), shown);
     const own = fileOf('[mcp_servers.a]\nbearer = "s3cret"\n', codex);
-    assert.ok(!differenceOf(own, editedText(own, codex.parts(SERVER), "add"), codex.parts(SERVER)).includes("s3cret"));
+    assert.ok(!renderDiff(own, editedText(own, codex.parts(SERVER), "add"), codex.parts(SERVER)).includes("s3cret"));
   });
 
   it("may be as long as that of a client that keeps its history there", () => {
@@ -145,7 +145,7 @@ describe("a client's own file (C6)", () => {
     const parts = claudeCode.parts(SERVER);
     const before = process.cpuUsage();
     const after = editedText(file, parts, "add");
-    assert.match(differenceOf(file, after, parts), /^\+ {4}"echo": \{$/m);
+    assert.match(renderDiff(file, after, parts), /^\+ {4}"echo": \{$/m);
     const { user } = process.cpuUsage(before);
     assert.ok(user < 5_000_000, `${user / 1_000} ms of processor time`);
   });

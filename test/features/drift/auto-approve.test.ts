@@ -1,17 +1,17 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Contract, PromptContract, SkillContract, ToolContract } from "../../../src/contract/contract.ts";
-import type { HoldPolicy } from "../../../src/entry/hold-fields.ts";
+import type { WithholdPolicy } from "../../../src/entry/hold-fields.ts";
 import { judge, type Judgement } from "../../../src/features/drift/drift.ts";
 import { jsonBlock } from "../../../src/lib/cid.ts";
 import type { JsonSchema } from "../../../src/lib/json.ts";
 import { lower } from "../../support/lowered-limits.ts";
 import { rows } from "../../support/rows.ts";
 
-const BREAKING: HoldPolicy = { changes: "breaking", texts: true, refuses: false };
-const WITH_TEXTS: HoldPolicy = { ...BREAKING, texts: false };
-const ANY: HoldPolicy = { ...BREAKING, changes: "any" };
-const NONE: HoldPolicy = { ...BREAKING, changes: "none" };
+const BREAKING: WithholdPolicy = { changes: "breaking", texts: true, refuses: false };
+const WITH_TEXTS: WithholdPolicy = { ...BREAKING, texts: false };
+const ANY: WithholdPolicy = { ...BREAKING, changes: "any" };
+const NONE: WithholdPolicy = { ...BREAKING, changes: "none" };
 
 const STRING = { type: "string" };
 
@@ -165,7 +165,7 @@ describe("a change of a skill", () => {
   const described = { name: "tidy", description: "Tidies up." };
   const before: SkillContract = { uri: "skill://tidy/SKILL.md", frontmatter: described, resources: files };
   const frontmatter = (more: object) => ({ ...before, frontmatter: { ...before.frontmatter, ...more } });
-  const isPassed = async (after: object, hold: HoldPolicy): Promise<boolean> => {
+  const isPassed = async (after: object, hold: WithholdPolicy): Promise<boolean> => {
     const whole = (skill: object): Contract => contract([], { skills: [skill as SkillContract] });
     const { served, approved, held, autoApproved } = await judged(whole(before), whole(after), hold);
     const isTaken = autoApproved.length > 0;
@@ -200,7 +200,7 @@ describe("a change of a skill", () => {
   it("refuses the whole upstream where its entry says so (J6)", async (t) => {
     const other = { ...frontmatter({ description: "Other." }), uri: "skill://other/tidy/SKILL.md" };
     const of = (...skills: SkillContract[]): Contract => contract([], { skills });
-    const refuses = async (after: Contract, hold: HoldPolicy): Promise<boolean> =>
+    const refuses = async (after: Contract, hold: WithholdPolicy): Promise<boolean> =>
       (await judged(of(before), after, { ...hold, refuses: true })).refused;
     assert.equal(await refuses(of({ ...other, uri: before.uri }), ANY), true);
     assert.equal(await refuses(of(before, other), BREAKING), false, "it is new");
@@ -253,7 +253,7 @@ describe("a change under hold: none", () => {
 });
 
 describe("schema_validation: error with hold: breaking", () => {
-  const refusing: HoldPolicy = { ...BREAKING, refuses: true };
+  const refusing: WithholdPolicy = { ...BREAKING, refuses: true };
 
   it("serves what changed harmlessly, and refuses all for what is held back (J6)", async () => {
     const [before, after] = harmless["a wider type"]!;

@@ -2,15 +2,15 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { compareContracts } from "../../../src/contract/compare.ts";
 import type { Contract } from "../../../src/contract/contract.ts";
-import type { HoldPolicy } from "../../../src/entry/hold-fields.ts";
+import type { WithholdPolicy } from "../../../src/entry/hold-fields.ts";
 import { judge } from "../../../src/features/drift/drift.ts";
-import { contractHash, knownOf } from "../../../src/upstream/calls/contract-hash.ts";
-import { contractOf, surveyOf } from "../../../src/upstream/calls/survey.ts";
+import { contractHash, knownParameters } from "../../../src/upstream/calls/contract-hash.ts";
+import { toContract, surveyServer } from "../../../src/upstream/calls/survey.ts";
 import { rows } from "../../support/rows.ts";
 import { installed, withUpstream } from "../../support/upstreams.ts";
 
-const BREAKING: HoldPolicy = { changes: "breaking", texts: true, refuses: false };
-const WITH_TEXTS: HoldPolicy = { ...BREAKING, texts: false };
+const BREAKING: WithholdPolicy = { changes: "breaking", texts: true, refuses: false };
+const WITH_TEXTS: WithholdPolicy = { ...BREAKING, texts: false };
 
 const playwright = (version: string): string => installed(`playwright-${version}/cli.js`);
 
@@ -42,7 +42,7 @@ test("sequential-thinking 2025.12.18 to 2026.8.31: wider flags break nobody, a c
   const wide = ["nextThoughtNeeded", "isRevision", "needsMoreThoughts"];
   const told = wide.map((name) => `compatible "${name}" is string as well as boolean.`);
   assert.deepEqual(rows(changes, "effect", "message"), told);
-  const known = knownOf(before);
+  const known = knownParameters(before);
   assert.notEqual(contractHash(after, known), contractHash(before, known), "types are part of the hash");
 
   assert.deepEqual(await heldOf(before, after), ["sequentialthinking"]);
@@ -78,7 +78,7 @@ test("server-everything 2025.11.25 to 2026.8.31: tools under other names and spe
 });
 
 /** `effect: name /argument → new name` for each change, and the tools that a policy withholds. */
-async function drift(before: string, after: string): Promise<[string[], (hold: HoldPolicy) => Promise<string[]>]> {
+async function drift(before: string, after: string): Promise<[string[], (hold: WithholdPolicy) => Promise<string[]>]> {
   const [old, now] = await contracts([before, after]);
   const lines = compareContracts(old, now).map(({ effect, name, pointer, renamedTo }) => {
     const at = pointer === undefined ? "" : ` ${pointer.replace("/inputSchema/properties", "")}`;
@@ -96,6 +96,6 @@ function judged(lines: readonly string[], effect: string): string[] {
 }
 
 function contracts(uris: readonly string[]): Promise<[Contract, Contract]> {
-  const seen = uris.map((uri) => withUpstream(uri, async (upstream) => contractOf(await surveyOf(upstream))));
+  const seen = uris.map((uri) => withUpstream(uri, async (upstream) => toContract(await surveyServer(upstream))));
   return Promise.all(seen) as Promise<unknown> as Promise<[Contract, Contract]>;
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { soundContract } from "../../../src/contract/sound.ts";
+import { sanitizeContract } from "../../../src/contract/sound.ts";
 import { unnamedEntry } from "../../../src/entry/entry.ts";
 import { approvedNow } from "../../../src/features/drift/approved.ts";
 import { makeCids } from "../../../src/host/offers/contract-cids.ts";
@@ -27,7 +27,7 @@ it("an upstream that two processes serve is approved as one of them sees it firs
       return found;
     };
     const tools = [tool("hello", `as process ${index} sees it`), tool("same", "The same.")];
-    const contract = (await soundContract({ tools, resources: [], resourceTemplates: [], prompts: [] }))!;
+    const contract = (await sanitizeContract({ tools, resources: [], resourceTemplates: [], prompts: [] }))!;
     await makeCids(contract);
     const upstream = { launch: { uri: "mcp+node:///server.mjs" } };
     const observed = { contract, problems: [], failed: [] };

@@ -10,7 +10,7 @@ import {
 import type { Host } from "../../../src/host/host.ts";
 import { ALL_SERVERS } from "../../../src/host/serving/aggregate.ts";
 import type { JsonObject } from "../../../src/lib/json.ts";
-import type { ServerPlace } from "../../../src/mcp/protocol.ts";
+import type { RequestTarget } from "../../../src/mcp/protocol.ts";
 import { modern, MODERN_META, post, request } from "../../support/berth.ts";
 import { LegacyClient } from "../../support/legacy-client.ts";
 import { connectRaw, eventsOf, rawPost } from "../../support/raw-http.ts";
@@ -192,7 +192,7 @@ describe("native calls", () => {
       has: (_tenant: string, name: string) => name === "echo",
       server: (_tenant: string, name: string) => (asked.push(name), assert.fail("nothing was to be asked for")),
     } as unknown as Host;
-    const place = { tenant: "default", server: ALL_SERVERS } as ServerPlace;
+    const place = { tenant: "default", server: ALL_SERVERS } as RequestTarget;
     for (const name of ["x.".repeat(160), "_".repeat(320), `echo@${"._".repeat(157)}`, `echo@x.${"y_".repeat(150)}`]) {
       assert.equal(await nativeTool(host, place, name), undefined);
     }

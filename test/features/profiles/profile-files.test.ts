@@ -13,7 +13,7 @@ import {
 } from "../../../src/features/profiles/locate.ts";
 import { saveProfile } from "../../../src/features/profiles/save.ts";
 import { BerthError } from "../../../src/lib/errors.ts";
-import { contractHash, contractHashInTurns, knownOf } from "../../../src/upstream/calls/contract-hash.ts";
+import { contractHash, contractHashInTurns, knownParameters } from "../../../src/upstream/calls/contract-hash.ts";
 import { rows } from "../../support/rows.ts";
 import { temporaryFolder } from "../../support/suite.ts";
 import { turnsIn } from "../../support/turns-in.ts";
@@ -208,7 +208,7 @@ test("the contract hash is of names, required parameters and types, in any order
 
 test("what is added as optional leaves the hash of those who knew the contract before (J5)", () => {
   const before = contractOf({ gene: { type: "string" } }, ["gene"]);
-  const known = knownOf(before);
+  const known = knownParameters(before);
   const hash = contractHash(before, known);
   const more = contractOf({ gene: { type: "string" }, filters: { type: "object" } }, ["gene"]);
   assert.equal(contractHash({ tools: [...more.tools, { name: "trials", inputSchema: {} }] }, known), hash);

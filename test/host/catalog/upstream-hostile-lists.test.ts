@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { compareContracts } from "../../../src/contract/compare.ts";
 import type { Contract } from "../../../src/contract/contract.ts";
-import { soundContract } from "../../../src/contract/sound.ts";
+import { sanitizeContract } from "../../../src/contract/sound.ts";
 import { openAssets } from "../../../src/http/assets.ts";
 import { createPages } from "../../../src/http/pages/pages.ts";
 import { createOffers } from "../../../src/http/pages/parts/offers.ts";
 import { isObject, type JsonObject } from "../../../src/lib/json.ts";
-import { contractOf } from "../../../src/upstream/calls/survey.ts";
+import { toContract } from "../../../src/upstream/calls/survey.ts";
 import { fixPrompt, fixResource, fixTemplate, fixTool, readEntries } from "../../../src/upstream/messages/lists.ts";
 import { apiOf } from "../../support/api.ts";
 import { call, withStatus } from "../../support/berth.ts";
@@ -69,7 +69,7 @@ const readers = {
 
 async function surveyed(kind: keyof typeof readers, entry: unknown) {
   const { items } = await readers[kind](entry);
-  return contractOf({ ...EMPTY, failed: [], problems: [], bytes: 0, [kind]: items });
+  return toContract({ ...EMPTY, failed: [], problems: [], bytes: 0, [kind]: items });
 }
 
 const LISTS = [
@@ -114,7 +114,7 @@ describe("null and other faults in what upstreams list", () => {
       assert.ok(problems.every(({ severity }) => severity === "warning"));
       // As an earlier version has stored it.
       if (isObject(listed["inputSchema"])) {
-        const [stored] = (await soundContract({ ...EMPTY, tools: [listed] }))!.tools;
+        const [stored] = (await sanitizeContract({ ...EMPTY, tools: [listed] }))!.tools;
         const inputSchema = { ...stored!.inputSchema, ...OBJECT };
         assert.deepEqual(JSON.parse(JSON.stringify({ ...stored, inputSchema })), served);
       }
@@ -150,7 +150,7 @@ describe("what upstreams list with wrong types", () => {
         assert.doesNotThrow(() => compareContracts(contract, sound), said);
         await offers({ release: "r", contractCid: "c", contract, isNarrowed: true } as never);
         // As a version that accepted everything has stored it.
-        const stored = await soundContract({ ...sound, [kind]: [each] });
+        const stored = await sanitizeContract({ ...sound, [kind]: [each] });
         for (const item of stored![kind]) assertSound(item, said);
         assert.doesNotThrow(() => compareContracts(sound, stored!), said);
       }
@@ -159,13 +159,13 @@ describe("what upstreams list with wrong types", () => {
 
   it("is left out of what was stored, and what is sound is the very same", async () => {
     const sound: Contract = await surveyed("tools", TOOL);
-    assert.equal(await soundContract(sound), sound);
+    assert.equal(await sanitizeContract(sound), sound);
     const [tool] = sound.tools;
     const tools = [{ ...tool, annotations: null }, { name: "none" }];
     const strange = { ...sound, description: null, tools, prompts: null };
     const { annotations: _, ...rest } = tool!;
-    assert.deepEqual(await soundContract(strange), { ...sound, tools: [rest] });
-    for (const none of [null, [], { tools: null }]) assert.equal(await soundContract(none), undefined);
+    assert.deepEqual(await sanitizeContract(strange), { ...sound, tools: [rest] });
+    for (const none of [null, [], { tools: null }]) assert.equal(await sanitizeContract(none), undefined);
   });
 
   it("takes nobody else away, and leaves its entry to be changed and deleted", async (t) => {

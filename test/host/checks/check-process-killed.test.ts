@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { nextTurn } from "../../../src/lib/event-loop.ts";
+import { yieldToCalls } from "../../../src/lib/event-loop.ts";
 import { apiOf } from "../../support/api.ts";
 import { call, post, request } from "../../support/berth.ts";
 import { commandOf, descendants } from "../../support/processes.ts";
@@ -24,7 +24,7 @@ async function underKills<T>(work: () => Promise<T>): Promise<T> {
         // It has ended meanwhile.
       }
     }
-    await nextTurn();
+    await yieldToCalls();
   }
   return working;
 }

@@ -16,12 +16,12 @@ import { digestOfJson } from "../../../src/lib/canonical-json.ts";
 import { BerthError } from "../../../src/lib/errors.ts";
 import { JsonText } from "../../../src/lib/json.ts";
 import { LongText } from "../../../src/lib/long-text.ts";
-import { piecesOf, TransferReader } from "../../../src/lib/transfer.ts";
+import { serialize, TransferReader } from "../../../src/lib/transfer.ts";
 import { UpstreamError } from "../../../src/upstream/messages/upstream-error.ts";
 
 /** The value as it comes out at the other node. */
 function sent<T>(value: T): T {
-  const [came] = new TransferReader(1024 * 1024).push(Buffer.concat(piecesOf(value)));
+  const [came] = new TransferReader(1024 * 1024).push(Buffer.concat(serialize(value)));
   return came as T;
 }
 

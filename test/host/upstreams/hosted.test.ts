@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { soundContract } from "../../../src/contract/sound.ts";
+import { sanitizeContract } from "../../../src/contract/sound.ts";
 import { cidOf, makeCids } from "../../../src/host/offers/contract-cids.ts";
 import { HostedUpstream, type HostedNodes } from "../../../src/host/upstreams/hosted.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
@@ -11,7 +11,7 @@ import { until } from "../../support/until.ts";
 
 async function observed(description: string): Promise<Observed> {
   const lists = { resources: [], resourceTemplates: [], prompts: [] };
-  const contract = (await soundContract({ tools: [tool("hello", description)], ...lists }))!;
+  const contract = (await sanitizeContract({ tools: [tool("hello", description)], ...lists }))!;
   await makeCids(contract);
   return { contract, failed: [], problems: [], bytes: 0 };
 }

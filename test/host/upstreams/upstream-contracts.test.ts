@@ -3,8 +3,8 @@ import { describe, it } from "node:test";
 import type { Contract, ToolContract } from "../../../src/contract/contract.ts";
 import { driftOf, judge } from "../../../src/features/drift/drift.ts";
 import { cidOf, makeCids } from "../../../src/host/offers/contract-cids.ts";
-import { decodeJson, decodeJsonInTurns, decodeRecord, jsonBlock, jsonBlockInTurns } from "../../../src/lib/cid.ts";
-import { contractOf as contractIn } from "../../../src/upstream/calls/survey.ts";
+import { decodeJson, decodeJsonYielding, decodeRecord, jsonBlock, jsonBlockYielding } from "../../../src/lib/cid.ts";
+import { toContract as contractIn } from "../../../src/upstream/calls/survey.ts";
 import { readPages, fixTool, readEntries } from "../../../src/upstream/messages/lists.ts";
 import { longResult, readLongMessage } from "../../../src/upstream/messages/long-answers.ts";
 import type { LongPage } from "../../../src/upstream/messages/results.ts";
@@ -67,25 +67,25 @@ describe("contracts of hosted servers with many tools", () => {
         // Short contracts are read at once.
         const long = { ...structure, "": "x".repeat(70_000) };
         const { cid, bytes } = jsonBlock(long);
-        const block = await jsonBlockInTurns(long);
+        const block = await jsonBlockYielding(long);
         assert.equal(block.cid, cid);
         assert.deepEqual(Buffer.from(block.bytes), Buffer.from(bytes));
-        assert.deepEqual(await decodeJsonInTurns(bytes), decodeJson(bytes));
+        assert.deepEqual(await decodeJsonYielding(bytes), decodeJson(bytes));
       }),
     );
-    assert.deepEqual(await jsonBlockInTurns({}), { ...jsonBlock({}), bytes: Buffer.from("{}") });
+    assert.deepEqual(await jsonBlockYielding({}), { ...jsonBlock({}), bytes: Buffer.from("{}") });
   });
 
   it("are not read where one item, or all of what is no object of lists, is longer than a record may be", async () => {
     const values = Array.from({ length: 60_000 }, () => ({}));
     for (const long of [{ tools: [{ values }] }, { tools: [], values: { values } }, values]) {
       const { bytes } = jsonBlock(long);
-      assert.equal(await decodeJsonInTurns(bytes), undefined);
+      assert.equal(await decodeJsonYielding(bytes), undefined);
       assert.equal(decodeRecord(bytes), undefined);
     }
     assert.equal(decodeRecord(jsonBlock({ text: "x".repeat(5_000_000) }).bytes), undefined);
     const { bytes } = jsonBlock({ tools: values });
-    assert.deepEqual(await decodeJsonInTurns(bytes), { tools: values });
+    assert.deepEqual(await decodeJsonYielding(bytes), { tools: values });
   });
 
   it("are read and taken apart in turns", async () => {

@@ -13,7 +13,7 @@ import { viewComparison, viewSubject } from "../../../src/http/pages/subject.ts"
 import { variablePage } from "../../../src/http/pages/variables.ts";
 import type { RoutedContext } from "../../../src/http/routed.ts";
 import { jsonBlock, rawBlock, type Block } from "../../../src/lib/cid.ts";
-import type { Current, Draft } from "../../../src/lib/draft.ts";
+import type { CurrentDraft, Draft } from "../../../src/lib/draft.ts";
 import { contextOf } from "../../support/request-context.ts";
 import { rows } from "../../support/rows.ts";
 
@@ -34,7 +34,7 @@ function pagesOf(sent: Page[]): Pages {
 const forParams = (params: object): RoutedContext =>
   contextOf({ request: { params, socket: {} }, response: { vary: () => {} } });
 
-function editsOf(current: Current, versions: ReadonlyMap<string, Draft> = new Map()): Edits {
+function editsOf(current: CurrentDraft, versions: ReadonlyMap<string, Draft> = new Map()): Edits {
   const known: Partial<Edits> = {
     history: async () => [],
     read: async () => current,
@@ -43,7 +43,7 @@ function editsOf(current: Current, versions: ReadonlyMap<string, Draft> = new Ma
   return known as Edits;
 }
 
-const currentOf = (name: string, text: string): Current => ({
+const currentOf = (name: string, text: string): CurrentDraft => ({
   entry: name,
   files: { [name]: text },
   cid: rawBlock(text).cid,

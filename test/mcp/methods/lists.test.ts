@@ -3,13 +3,13 @@ import { describe, it } from "node:test";
 import type { ContractList } from "../../../src/contract/contract.ts";
 import type { Catalog } from "../../../src/host/offers/catalog.ts";
 import { viewRoom } from "../../../src/host/offers/view-cache.ts";
-import { shapeOf } from "../../../src/mcp/legacy/shape.ts";
+import { legacyShape } from "../../../src/mcp/legacy/shape.ts";
 import { listPage, type ListForm } from "../../../src/mcp/methods/lists.ts";
 import { lower } from "../../support/lowered-limits.ts";
 
 const lists = ["tools", "resources", "resourceTemplates", "prompts"] as const;
 const written: string[] = [];
-const legacy = shapeOf("2025-11-25");
+const legacy = legacyShape("2025-11-25");
 const form: ListForm = {
   ...legacy,
   listItem(list, item) {

@@ -4,7 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { processorMsOf } from "../../../src/processes/process-tree.ts";
+import { cpuMs } from "../../../src/processes/process-tree.ts";
 import { MODERN_META, request, startTestBerth, type TestBerth } from "../../support/berth.ts";
 import { cli } from "../../support/commands.ts";
 import { descendants, isAlive, memoryOf } from "../../support/processes.ts";
@@ -15,7 +15,7 @@ import { until } from "../../support/until.ts";
 function untilIdle(pids: readonly number[]): Promise<boolean> {
   let [lastMs, looks] = [-1, 0];
   return until(() => {
-    const ms = processorMsOf(pids);
+    const ms = cpuMs(pids);
     [looks, lastMs] = [ms === lastMs ? looks + 1 : 0, ms];
     return looks > 30;
   });

@@ -6,7 +6,7 @@ import { availableParallelism, getPriority } from "node:os";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { clock } from "../../../src/lib/clock.ts";
 import { setRevocableNiceness } from "../../../src/processes/niceness.ts";
-import { processorMsOf, treeOf } from "../../../src/processes/process-tree.ts";
+import { cpuMs, processTree } from "../../../src/processes/process-tree.ts";
 import { CpuFairness } from "../../../src/processes/quota/cpu-fairness.ts";
 import { openRig, shape } from "../../support/executor.ts";
 import { descendants, givingWayBy, statOf } from "../../support/processes.ts";
@@ -91,7 +91,7 @@ describe("tenants with a limit of CPU time", () => {
 
   it("cpuMsPerSecond: use no more in the long run, child processes included", async () => {
     const guests = [BURN, `(${BURN}) & wait`].map(start);
-    const usedMs = (): number => processorMsOf(guests.flatMap(({ pid }) => treeOf(pid)));
+    const usedMs = (): number => cpuMs(guests.flatMap(({ pid }) => processTree(pid)));
     // Overuse is paid back by the look at which they go on. They stand still at that look, so this machine's delays do
     // not matter.
     const goneOn: { mayUseMs: number; usedMs: number }[] = [];
@@ -227,8 +227,8 @@ describe("tenants whose guests use much CPU time", () => {
   });
 
   it("are unaffected by a process that has ended", () => {
-    assert.deepEqual(treeOf(2 ** 22 + 1), [2 ** 22 + 1]);
-    assert.equal(processorMsOf([2 ** 22 + 1]), 0);
+    assert.deepEqual(processTree(2 ** 22 + 1), [2 ** 22 + 1]);
+    assert.equal(cpuMs([2 ** 22 + 1]), 0);
     heavy.add("gone", { pid: 2 ** 22 + 1 });
     heavy.add("unstarted", { pid: undefined });
     assert.equal(heavy.isHeavy("gone"), false);

@@ -3,7 +3,7 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { setNiceness } from "../../../src/processes/niceness.ts";
-import { treeOf, measureCpu } from "../../../src/processes/process-tree.ts";
+import { processTree, measureCpu } from "../../../src/processes/process-tree.ts";
 import { PausedTrees } from "../../../src/processes/quota/paused-trees.ts";
 import type { CpuQuota } from "../../../src/processes/quota/processor-quota.ts";
 import { QuotaBudget, QuotaKeeper } from "../../../src/processes/quota/quota-keeper.ts";
@@ -59,8 +59,8 @@ describe("when the quota of CPU time is used up", () => {
 
   it("stops processes of the lowest priority with their children, and resumes them", async () => {
     const parent = start(19, `(${BURN}) & wait`);
-    await until(() => treeOf(parent).length === 2);
-    const [, child] = treeOf(parent);
+    await until(() => processTree(parent).length === 2);
+    const [, child] = processTree(parent);
     quota!.isUsedByOthers = true;
     await until(() => isHeld(child!));
     quota!.isUsedByOthers = false;

@@ -3,10 +3,10 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import type { BerthError } from "../../../src/lib/errors.ts";
-import { addressOf, commandOf, type LaunchCommand } from "../../../src/upstream/launch/command.ts";
+import { buildAddress, buildCommand, type LaunchCommand } from "../../../src/upstream/launch/command.ts";
 import {
   fillTemplate,
-  variablesOf,
+  templateVariables,
   type ProgramLaunch,
   type RemoteLaunch,
 } from "../../../src/upstream/launch/launch.ts";
@@ -26,7 +26,10 @@ function problemsOf(uri: string): string {
 async function commandFor(t: TestContext, uri: string, programs: readonly string[], env: Record<string, string> = {}) {
   const folder = temporaryFolder(t);
   for (const name of programs) await writeFile(join(folder, name), "#!/bin/sh\n", { mode: 0o755 });
-  const command: LaunchCommand = commandOf(launchOf(uri) as ProgramLaunch, { env: { PATH: folder, ...env }, folder });
+  const command: LaunchCommand = buildCommand(launchOf(uri) as ProgramLaunch, {
+    env: { PATH: folder, ...env },
+    folder,
+  });
   return { ...command, file: command.file.replace(`${folder}/`, ""), folder };
 }
 
@@ -50,7 +53,7 @@ test("a URI as long as it may be is read at once, whatever it repeats", () => {
   const filled = fillTemplate({ text }, () => "x");
   assert.deepEqual(filled, { text, unset: [] });
   assert.deepEqual(fillTemplate({ text: long("${a:-") }, () => undefined).unset, []);
-  for (const closed of ["${".concat(long(":")), long("${a:-"), long("${a:")]) variablesOf(`${closed}}`);
+  for (const closed of ["${".concat(long(":")), long("${a:-"), long("${a:")]) templateVariables(`${closed}}`);
   assert.ok(tookMs() < 2_000, `${tookMs()} ms`);
 });
 
@@ -233,7 +236,7 @@ test("uses the default of a variable that is unset or empty, which is no secret 
   assert.deepEqual(values, ["by-default", "a:-b", "hidden-value", "", "${A:-b}"]);
   assert.deepEqual(new Set(secrets), new Set(["hidden-value"]));
   const remote = launchOf("mcp+https://h/?header.X=${UNSET:-one}&query.y=${UNSET:-two}") as RemoteLaunch;
-  const { url, headers } = addressOf(remote, { env: {}, folder: "/" });
+  const { url, headers } = buildAddress(remote, { env: {}, folder: "/" });
   assert.deepEqual([headers, url.search], [{ X: "one" }, "?y=two"]);
 });
 
@@ -251,9 +254,11 @@ test("what is missing on this machine is told at once, each with its place (J1)"
 test("a remote server's headers and query come from the URI, and the rest are arguments (J1)", () => {
   const uri = "mcp+https://example.org/a/mcp?header.Authorization=Bearer%20${TOKEN}&query.key=k%261&tool=t&q=x";
   const surroundings = { env: { TOKEN: "abcdefgh" }, folder: "/" };
-  const { url, headers, secrets } = addressOf(launchOf(uri) as RemoteLaunch, surroundings);
+  const { url, headers, secrets } = buildAddress(launchOf(uri) as RemoteLaunch, surroundings);
   assert.deepEqual([url.href, headers], ["https://example.org/a/mcp?key=k%261", { Authorization: "Bearer abcdefgh" }]);
   assert.deepEqual(secrets, ["Bearer abcdefgh", "abcdefgh"]);
   const broken = launchOf("mcp+https://h/?header.X=${TOKEN}") as RemoteLaunch;
-  assert.throws(() => addressOf(broken, { env: { TOKEN: "a\r\nEvil: 1" }, folder: "/" }), { code: "launcher_invalid" });
+  assert.throws(() => buildAddress(broken, { env: { TOKEN: "a\r\nEvil: 1" }, folder: "/" }), {
+    code: "launcher_invalid",
+  });
 });

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
-import { MessageRooms, programBacklog, type MessageRoom } from "../../../src/lib/message-room.ts";
+import { MessageBudgets, programBacklog, type MessageBudget } from "../../../src/lib/message-room.ts";
 import type { UpstreamConnection } from "../../../src/upstream/calls/connection.ts";
 import { UpstreamError } from "../../../src/upstream/messages/upstream-error.ts";
 import { lower } from "../../support/lowered-limits.ts";
@@ -13,7 +13,7 @@ import { until } from "../../support/until.ts";
 import { connect, hostile } from "../../support/upstreams.ts";
 
 /** Counts nothing. */
-const none: MessageRoom = { begin: () => ({ add: () => {}, end: () => {} }) };
+const none: MessageBudget = { begin: () => ({ add: () => {}, end: () => {} }) };
 
 /** Connects, expects the failure, and checks that nothing is left running. */
 async function fails(way: string, limits: Parameters<typeof connect>[1]): Promise<UpstreamError> {
@@ -90,7 +90,7 @@ test("a program that answers a call that it has not read is ended, so that no ar
 });
 
 test("of programs that do not read, the one that waited longest is ended where its tenant has no more room", async () => {
-  const backlog = new MessageRooms(programBacklog, {
+  const backlog = new MessageBudgets(programBacklog, {
     programBacklogBytes: 1e9,
     programBacklogBytesPerTenant: 5_000_000,
   });

@@ -3,7 +3,7 @@ import { PassThrough } from "node:stream";
 import { test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { BerthError } from "../../../src/lib/errors.ts";
-import { MessageRooms, unfinishedUpstream, type MessageRoom } from "../../../src/lib/message-room.ts";
+import { MessageBudgets, unfinishedUpstream, type MessageBudget } from "../../../src/lib/message-room.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
 import { readLongMessage, type LongReader } from "../../../src/upstream/messages/long-answers.ts";
 import { refusedByServer } from "../../../src/upstream/messages/upstream-error.ts";
@@ -19,7 +19,7 @@ const OF_TENANT = /in the middle of a message .* 2000 bytes of messages to its t
 const OF_ALL = /in the middle of a message .* 4000 bytes of messages were incomplete/;
 
 /** An answer that comes in pieces, and how much of it is read. */
-async function answer(room: MessageRoom, type = "application/json") {
+async function answer(room: MessageBudget, type = "application/json") {
   let source!: ReadableStreamDefaultController<Uint8Array>;
   let isCancelled = false;
   const body = new ReadableStream<Uint8Array>({
@@ -53,7 +53,7 @@ async function countEvents(answer: HttpAnswer): Promise<number> {
 
 for (const type of ["application/json", "text/event-stream"]) {
   test(`of answers that are not whole (${type}) the one begun first ends where a tenant has no more room`, async () => {
-    const room = new MessageRooms(unfinishedUpstream, limits).of("one");
+    const room = new MessageBudgets(unfinishedUpstream, limits).of("one");
     const [first, second] = [await answer(room, type), await answer(room, type)];
     for (const each of [first, first, second, second]) await each.piece(500);
     await second.piece(500);
@@ -72,7 +72,7 @@ for (const type of ["application/json", "text/event-stream"]) {
 }
 
 test("where all tenants have no more room, the one that has most loses what it began first", async () => {
-  const unfinished = new MessageRooms(unfinishedUpstream, limits);
+  const unfinished = new MessageBudgets(unfinishedUpstream, limits);
   const [one, two, three] = ["one", "two", "three"].map((tenant) => unfinished.of(tenant));
   const [ofOne, small, large, ofThree] = [
     await answer(one!),
@@ -90,7 +90,7 @@ test("where all tenants have no more room, the one that has most loses what it b
 });
 
 test("a program that is in the midst of the line begun first is ended where its tenant has no more room", () => {
-  const room = new MessageRooms(unfinishedUpstream, limits).of("one");
+  const room = new MessageBudgets(unfinishedUpstream, limits).of("one");
   const programs = [0, 1].map(() => {
     const pipes = { stdout: new PassThrough(), stderr: new PassThrough() };
     const faults: string[] = [];
@@ -144,7 +144,7 @@ test("an error is told with the beginning of its message, and without data that 
 });
 
 /** How much of a tenant's room others hold. */
-function heldOf(room: MessageRoom): number {
+function heldOf(room: MessageBudget): number {
   const held: number[] = [];
   for (let free = 0; free <= 2_000 && held.length === 0; free++) {
     const probe = room.begin(() => held.push(2_000 - free));

@@ -2,7 +2,7 @@ import type { CallToolResult, Tool } from "@modelcontextprotocol/client";
 import { ProtocolError, ProtocolErrorCode } from "@modelcontextprotocol/client";
 import { AppBridge, PostMessageTransport } from "@modelcontextprotocol/ext-apps/app-bridge";
 import { allowedOrigins } from "../../../contract/app-policy.ts";
-import { APP_MIME_TYPE, callersOf } from "../../../contract/apps.ts";
+import { APP_MIME_TYPE, readCallers } from "../../../contract/apps.ts";
 import { isObject } from "../../../lib/json.ts";
 import { APP_CALLS_MAX, APP_HEIGHT_MAX, APP_HEIGHT_MIN, APP_TEARDOWN_MS, SHOWN_LINES } from "../limits.ts";
 import type { Connection } from "../session.ts";
@@ -172,7 +172,7 @@ export class AppHost {
       throw new ProtocolError(ProtocolErrorCode.InvalidParams, `${name}: ${reason}`);
     };
     if (!tool) return refuse("its server has no such tool");
-    if (!callersOf(tool).app) return refuse("its visibility does not include apps");
+    if (!readCallers(tool).app) return refuse("its visibility does not include apps");
     if (this.#calls >= APP_CALLS_MAX) return refuse(`${APP_CALLS_MAX} calls of the app are running already`);
     this.#tell(`called ${name}`, JSON.stringify(args));
     this.#calls += 1;

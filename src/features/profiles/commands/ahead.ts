@@ -1,7 +1,7 @@
 import { readConfig } from "../../../config.ts";
 import { BerthError } from "../../../lib/errors.ts";
 import { defaultLimits } from "../../../limits/limits.ts";
-import { commandOf } from "../../../upstream/launch/command.ts";
+import { buildCommand } from "../../../upstream/launch/command.ts";
 import type { Launch, ProgramLaunch } from "../../../upstream/launch/launch.ts";
 import { parseLauncher } from "../../../upstream/launch/launcher-uri.ts";
 import { startChild, type Child } from "../../../upstream/transport/child.ts";
@@ -47,7 +47,7 @@ export class Ahead {
     const isUsual = env["BERTH_BODY_BYTES"] === undefined && env["BERTH_OUTPUT_BYTES"] === undefined;
     const limits = isUsual ? defaultLimits : readConfig(env).limits;
     this.#uri = launch.uri;
-    this.#starting = startChild(commandOf(launch, { env, folder: process.cwd() }), { limits });
+    this.#starting = startChild(buildCommand(launch, { env, folder: process.cwd() }), { limits });
     // The command that uses it receives the error.
     this.#starting.then(
       (child) => (this.#child = child),

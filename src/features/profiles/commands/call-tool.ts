@@ -2,13 +2,13 @@ import { isObject, type Json, type JsonObject } from "../../../lib/json.ts";
 import { printableJson } from "../../../lib/printable.ts";
 import { answersById, joinAnswers, refusal } from "../../../outcome/answers.ts";
 import { contextMeta } from "../../../outcome/context.ts";
-import { sayError, type Outcome as Said } from "../../../outcome/outcome.ts";
-import { inputRequestsOf } from "../../../outcome/question.ts";
+import { formatError, type Outcome as Said } from "../../../outcome/outcome.ts";
+import { toInputRequests } from "../../../outcome/question.ts";
 import { retryUntilFinal, type Attempts, type AttemptOptions } from "../../../outcome/retry.ts";
 import { unwrapResult } from "../../../outcome/unwrap.ts";
 import type { ListedTool } from "../../../upstream/messages/lists.ts";
 import type { UpstreamCallOptions } from "../../../upstream/messages/request.ts";
-import { textOf } from "../../../upstream/messages/result-records.ts";
+import { resultText } from "../../../upstream/messages/result-records.ts";
 import { toolRecords } from "../../../upstream/messages/result-records.ts";
 import type { ToolResult } from "../../../upstream/messages/results.ts";
 import { CommandFailure, exitCodes } from "./failure.ts";
@@ -40,7 +40,7 @@ export async function callTool(
   const attempts: Attempts<Tried, AttemptOptions> = {
     run: (options) => callOnce(reached, name, args, options, sent),
     transientOf: ({ said }) => (said?.type === "error" && said.transient ? said.message : undefined),
-    questionsOf: ({ said }) => (said?.type === "needs_input" ? inputRequestsOf(said.question) : undefined),
+    questionsOf: ({ said }) => (said?.type === "needs_input" ? toInputRequests(said.question) : undefined),
   };
   for (;;) {
     const options: AttemptOptions = { client: { capabilities }, signal, onLog, answers };
@@ -54,13 +54,14 @@ export async function callTool(
     });
     if (needs !== undefined) throw failed("needs_input", needs);
     const { whole, said } = result;
-    if (said?.type === "error") throw failed("tool_error", sayError(said), said.transient ? { transient: true } : {});
+    if (said?.type === "error")
+      throw failed("tool_error", formatError(said), said.transient ? { transient: true } : {});
     if (said?.type !== "needs_input") {
-      if (whole.isError) throw failed("tool_error", textOf(whole) || "The tool failed and did not say why.");
+      if (whole.isError) throw failed("tool_error", resultText(whole) || "The tool failed and did not say why.");
       const shown = said ? { content: [{ type: "text", text: said.content }] } : whole;
       return { whole: whole as unknown as Json, records: toolRecords(name, shown) };
     }
-    for (const [key, request] of Object.entries(inputRequestsOf(said.question))) {
+    for (const [key, request] of Object.entries(toInputRequests(said.question))) {
       answers = joinAnswers(answers, { [key]: await ask!(request, signal) });
     }
     signal.throwIfAborted();

@@ -1,7 +1,7 @@
 import { printableLine } from "../../../lib/printable.ts";
 import type { UpstreamConnection } from "../../../upstream/calls/connection.ts";
-import { surveyOf, type Survey } from "../../../upstream/calls/survey.ts";
-import { placeOf, type Launch } from "../../../upstream/launch/launch.ts";
+import { surveyServer, type Survey } from "../../../upstream/calls/survey.ts";
+import { launchLocation, type Launch } from "../../../upstream/launch/launch.ts";
 import { oneOf } from "./options.ts";
 import { RecordOutput } from "./output.ts";
 import { reach, type ReachOptions } from "./reach.ts";
@@ -24,7 +24,7 @@ export function explore(reference: string, options: InspectOptions): Promise<num
 function show(reference: string, options: InspectOptions, format: "text" | "json"): Promise<number> {
   return reach(reference, options, async ({ upstream, reference: { launch }, signal }) => {
     const chosen = oneOf("--format", options.format ?? format, ["text", "json"]);
-    const survey = await surveyOf(upstream, { signal });
+    const survey = await surveyServer(upstream, { signal });
     const output = new RecordOutput("text");
     const shown = chosen === "json" ? asJson(launch, upstream, survey) : asText(launch, upstream, survey);
     await output.text(shown);
@@ -49,5 +49,5 @@ function asText(launch: Launch, upstream: UpstreamConnection, survey: Survey): s
 /** The person's own name for it: a script with its folder, which clients of a hosted one do not see. */
 function nameGiven(launch: Launch): string {
   const isScript = launch.launcher === "node" || launch.launcher === "python";
-  return isScript && !launch.name.startsWith("@") ? placeOf(launch) : launch.name;
+  return isScript && !launch.name.startsWith("@") ? launchLocation(launch) : launch.name;
 }

@@ -6,7 +6,7 @@ import { ownFolderHere } from "../../../commands/own-folder.ts";
 import { printProblems } from "../../../commands/print-problems.ts";
 import { packageRoot, packageVersion, readConfig } from "../../../config.ts";
 import type { Contract } from "../../../contract/contract.ts";
-import { listOfServers, MCPS_SOURCE, UPSTREAMS_LOCK } from "../../../image/image.ts";
+import { findServerList, MCPS_SOURCE, UPSTREAMS_LOCK } from "../../../image/image.ts";
 import { readMcpsSource } from "../../../image/mcps-source.ts";
 import { isFault, openSourceFolder } from "../../../image/source-folder.ts";
 import { UPSTREAMS_LOCK_VERSION, type LockedUpstream, type UpstreamsLock } from "../../../image/upstreams-lock.ts";
@@ -61,7 +61,7 @@ export async function lock(options: LockOptions): Promise<number> {
 /** Sorted, without duplicates. Throws `bad_sources` if the source cannot be read. */
 function upstreamsOf(from: string): string[] {
   const folder = openSourceFolder(from, readConfig(process.env).limits.sourceBytes);
-  const list = listOfServers((name) => existsSync(join(from, name))) ?? MCPS_SOURCE;
+  const list = findServerList((name) => existsSync(join(from, name))) ?? MCPS_SOURCE;
   const file = folder.read(list);
   if (isFault(file)) throw new BerthError("bad_sources", file.message);
   const { root, problems } = parseJsonSource(list, file.text ?? "");

@@ -1,6 +1,6 @@
 import type { Json, JsonObject } from "../../../lib/json.ts";
 import type { UpstreamConnection } from "../../../upstream/calls/connection.ts";
-import type { GivenArguments, Operation, UpstreamListName } from "../../../upstream/launch/operation.ts";
+import type { UriArguments, Operation, UpstreamListName } from "../../../upstream/launch/operation.ts";
 import { convertArguments } from "../../../upstream/launch/uri-arguments.ts";
 import type { ListedTool, UpstreamListed } from "../../../upstream/messages/lists.ts";
 import type { Progress, UpstreamCallOptions } from "../../../upstream/messages/request.ts";
@@ -53,7 +53,7 @@ export async function findTool(
   throw usageFailure(`There is no tool "${name}"; there are ${names.join(", ") || "none"}.`, { tools: names });
 }
 
-export function argumentsFor({ inputSchema }: ListedTool, given: GivenArguments): JsonObject {
+export function argumentsFor({ inputSchema }: ListedTool, given: UriArguments): JsonObject {
   const { arguments: converted, problems } = convertArguments(given, inputSchema);
   if (problems.length === 0) return converted;
   throw usageFailure(problems.map(({ message }) => message).join(" "), { problems });
@@ -77,7 +77,7 @@ async function list(
 }
 
 /** The arguments of a prompt are strings. */
-function textArguments({ texts, json }: GivenArguments): Record<string, string> {
+function textArguments({ texts, json }: UriArguments): Record<string, string> {
   const all: [string, unknown][] = [
     ...Object.entries(json),
     ...texts.map(({ name, values }): [string, unknown] => [name, values.length === 1 ? values[0] : values]),

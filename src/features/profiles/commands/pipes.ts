@@ -4,7 +4,7 @@
  */
 
 import type { Readable } from "node:stream";
-import { type JsonObject, soundObject } from "../../../lib/json.ts";
+import { type JsonObject, tryParseObject } from "../../../lib/json.ts";
 import type { ListedTool } from "../../../upstream/messages/lists.ts";
 import { type CalledOutcome, callTool } from "./call-tool.ts";
 import { CommandFailure, exitCodes, failureFields, printFailure, usageFailure } from "./failure.ts";
@@ -121,7 +121,7 @@ async function callFor(line: InputLine, tool: ListedTool, reached: Reached): Pro
 }
 
 function recordOf({ text, number }: InputLine): JsonObject {
-  const value = soundObject(text);
+  const value = tryParseObject(text);
   if (value) return value;
   throw new CommandFailure("bad_record", `Record ${number} is not a JSON object.`, exitCodes.usage);
 }

@@ -4,8 +4,8 @@ import { text as readText } from "node:stream/consumers";
 import { BerthError } from "../../../lib/errors.ts";
 import type { Json, JsonObject } from "../../../lib/json.ts";
 import { printable, printableJson } from "../../../lib/printable.ts";
-import { contractOf } from "../../../upstream/calls/survey.ts";
-import { surveyOf } from "../../../upstream/calls/survey.ts";
+import { toContract } from "../../../upstream/calls/survey.ts";
+import { surveyServer } from "../../../upstream/calls/survey.ts";
 import { checkProfile, type ProfileCheck } from "../check.ts";
 import { draftProfile, pinProfile } from "../design.ts";
 import { readGivenProfile } from "../design.ts";
@@ -94,7 +94,7 @@ export async function create(name: string, options: CreateOptions): Promise<numb
       problems: [],
     };
     return reach(name, { ...options, profile }, async ({ upstream, signal }) => {
-      const contract = await contractOf(await surveyOf(upstream, { signal }));
+      const contract = await toContract(await surveyServer(upstream, { signal }));
       if (options.from !== undefined) return save(await draftProfile(given.meta, contract, new Date()));
       return save(await pinProfile(given, contract, new Date()));
     });
@@ -116,7 +116,7 @@ function compare(reference: string, options: ProfileOptions, codeOf: (check: Pro
     const format = oneOf("--format", options.format ?? "text", ["text", "json"]);
     const profile = await find(reference);
     return reach(reference, { ...options, profile }, async ({ upstream, signal }) => {
-      const check = checkProfile(profile, await contractOf(await surveyOf(upstream, { signal })));
+      const check = checkProfile(profile, await toContract(await surveyServer(upstream, { signal })));
       const shown = format === "json" ? printableJson(JSON.stringify(check, undefined, 2)) : describe(profile, check);
       await new RecordOutput("text").text(printable(`${shown}\n`));
       return codeOf(check);
@@ -153,7 +153,7 @@ export function update(reference: string, options: UpdateOptions): Promise<numbe
     return reach(reference, { ...options, profile }, async (reached) => {
       const { upstream, signal } = reached;
       await output.text("Fetching current tool schemas...\n\n");
-      const current = await contractOf(await surveyOf(upstream, { signal }));
+      const current = await toContract(await surveyServer(upstream, { signal }));
       const check = checkProfile(profile, current);
       if (check.status === "valid" && meta.contract_cid === check.currentContract) {
         await output.text("No changes. The profile is up to date.\n");

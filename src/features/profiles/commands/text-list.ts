@@ -1,6 +1,6 @@
 import { stylesFor, type Style } from "../../../commands/styles.ts";
 import type { PromptContract, ResourceContract, ResourceTemplateContract } from "../../../contract/contract.ts";
-import { signatureOf } from "../../../contract/signature.ts";
+import { renderSignature } from "../../../contract/signature.ts";
 import { printableLine } from "../../../lib/printable.ts";
 import type { Survey } from "../../../upstream/calls/survey.ts";
 import type { ListedTool } from "../../../upstream/messages/lists.ts";
@@ -26,7 +26,7 @@ export class TextList {
 
   tool(tool: ListedTool): string {
     const { name, description } = tool;
-    return this.#entry(name, printableLine(signatureOf(tool).slice(name.length)), description);
+    return this.#entry(name, printableLine(renderSignature(tool).slice(name.length)), description);
   }
 
   title(text: string): string {

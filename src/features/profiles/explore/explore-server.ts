@@ -19,10 +19,10 @@ import { LongToolResult, resultOf } from "../../../host/offers/upstream-results.
 import type { HostedUpstream } from "../../../host/upstreams/hosted.ts";
 import { jsonBlock } from "../../../lib/cid.ts";
 import { BerthError } from "../../../lib/errors.ts";
-import { nextTurn } from "../../../lib/event-loop.ts";
+import { yieldToCalls } from "../../../lib/event-loop.ts";
 import { type Json, type JsonObject, indentedJson } from "../../../lib/json.ts";
 import { contractHashInTurns } from "../../../upstream/calls/contract-hash.ts";
-import { textOf } from "../../../upstream/messages/result-records.ts";
+import { resultText } from "../../../upstream/messages/result-records.ts";
 import type { ToolResult } from "../../../upstream/messages/results.ts";
 import { UpstreamError } from "../../../upstream/messages/upstream-error.ts";
 import type { FeatureCore, FeatureParts } from "../../feature.ts";
@@ -112,7 +112,7 @@ function explore({ servers }: Workplace): Work {
     const { protocolVersion, server } = hosted.upstream.health;
     const { description: instructions, ...offers } = contract;
     const hash = await contractHashInTurns(contract);
-    await nextTurn();
+    await yieldToCalls();
     return json({
       server: hosted.upstream.launch.name,
       ...(server && { serverInfo: server }),
@@ -229,7 +229,7 @@ async function failureOf(
   if (typeof args === "string") return args;
   try {
     const result = await upstream.request({ method: "tools/call", name, args }, { signal });
-    return result.isError ? textOf(result) || "The tool failed and did not say why." : undefined;
+    return result.isError ? resultText(result) || "The tool failed and did not say why." : undefined;
   } catch (error) {
     if (error instanceof BerthError && error.code === "upstream_refused") return error.message;
     throw error;

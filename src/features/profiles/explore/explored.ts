@@ -6,7 +6,7 @@ import type { Json } from "../../../lib/json.ts";
 import type { Log } from "../../../lib/log.ts";
 import { fixed } from "../../../limits/fixed.ts";
 import { invalidLauncher } from "../../../upstream/launch/command.ts";
-import { placeOf, type Launch } from "../../../upstream/launch/launch.ts";
+import { launchLocation, type Launch } from "../../../upstream/launch/launch.ts";
 import { parseLauncher } from "../../../upstream/launch/launcher-uri.ts";
 import { profileLaunch } from "../launch.ts";
 import { readProfile, type ProfileFolder } from "../locate.ts";
@@ -90,10 +90,10 @@ export class ExploredServers {
       onProblems: () => {},
       onResourceUpdated: () => {},
       onLost: ({ reason }) =>
-        log.warn({ server: launch.name, upstream: placeOf(launch), reason }, "an explored server has ended"),
+        log.warn({ server: launch.name, upstream: launchLocation(launch), reason }, "an explored server has ended"),
       onError: (error) =>
         log.warn(
-          { err: error, server: launch.name, upstream: placeOf(launch) },
+          { err: error, server: launch.name, upstream: launchLocation(launch) },
           "an explored server cannot be explored again",
         ),
     });

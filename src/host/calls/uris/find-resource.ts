@@ -6,7 +6,7 @@ import {
   type Variable,
 } from "../../../discover/uri-template.ts";
 import { BerthError } from "../../../lib/errors.ts";
-import { turnTaker } from "../../../lib/event-loop.ts";
+import { createYielder } from "../../../lib/event-loop.ts";
 import type { JsonObject, JsonSchema } from "../../../lib/json.ts";
 import type { ValidatorOf } from "../../checks/checks.ts";
 
@@ -43,7 +43,7 @@ export function uriFinder<Found>(
   return async (uri) => {
     const named = exact.get(uri);
     if (named || uri.length > URI_UNITS_MAX) return named;
-    const takeTurns = turnTaker();
+    const takeTurns = createYielder();
     let steps = 0;
     for (const { start, fit, open } of templates) {
       if (!uri.startsWith(start)) continue;

@@ -2,7 +2,7 @@ import type { Request } from "express";
 import type { Overview } from "../../../host/catalog/overview.ts";
 import type { Host } from "../../../host/host.ts";
 import { BerthError } from "../../../lib/errors.ts";
-import { mapInTurns, turnTaker } from "../../../lib/event-loop.ts";
+import { mapYielding, createYielder } from "../../../lib/event-loop.ts";
 import { fixed } from "../../../limits/fixed.ts";
 import { cursorAfter, namesAfter, type ListPage } from "../../list-page.ts";
 import { SERVER_STATES } from "./server-state.ts";
@@ -77,7 +77,7 @@ export async function findServers(
   { limit, after }: ListPage,
 ): Promise<FoundServers> {
   const began = performance.now();
-  const takeTurns = turnTaker();
+  const takeTurns = createYielder();
   const found: string[] = [];
   let [visited, left] = [0, 0];
   let group: string[] = [];
@@ -107,7 +107,7 @@ export async function findServers(
   }
   await settle(wanted);
   const shown = found.slice(0, limit);
-  const servers = await mapInTurns(await host.overview(tenant, shown), async (server) => known(server));
+  const servers = await mapYielding(await host.overview(tenant, shown), async (server) => known(server));
   return { servers, searched: visited - left, left, ...(found.length > limit && { next: cursorAfter(shown.at(-1)!) }) };
 }
 

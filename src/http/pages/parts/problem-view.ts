@@ -1,10 +1,10 @@
-import { locationOf, SECRET_NOT_SET, type Problem } from "../../../lib/problem.ts";
+import { formatLocation, SECRET_NOT_SET, type Problem } from "../../../lib/problem.ts";
 
 /** A problem as `views/partials/problem.hbs` shows it. `base` is the path prefix of the tenant. */
 export function problemView(base: string, problem: Problem) {
   const { severity, message, tool = "", frame = "" } = problem;
   const isError = severity === "error";
-  const location = locationOf(problem);
+  const location = formatLocation(problem);
   return {
     tone: isError ? "bad" : "warn",
     label: isError ? "Error" : "Warning",

@@ -1,11 +1,11 @@
-import { compareInTurns } from "../../../contract/compare.ts";
+import { compareContractsYielding } from "../../../contract/compare.ts";
 import type { Contract } from "../../../contract/contract.ts";
-import { soundContract } from "../../../contract/sound.ts";
+import { sanitizeContract } from "../../../contract/sound.ts";
 import type { ReleaseParts } from "../../../host/catalog/release.ts";
 import type { ReleaseVersion } from "../../../host/catalog/releases.ts";
 import { storedStructure } from "../../../host/directory/stored-structure.ts";
 import type { Host } from "../../../host/host.ts";
-import { decodeJsonInTurns, type Cid } from "../../../lib/cid.ts";
+import { decodeJsonYielding, type Cid } from "../../../lib/cid.ts";
 import { byEffect, changeView } from "./change-view.ts";
 import { countOf } from "./text.ts";
 
@@ -38,7 +38,7 @@ export async function releaseChanges(
       continue;
     }
     const old = await read(before.contract);
-    const changes = old && now && old !== now ? await compareInTurns(old, now, STEPS_MAX) : [];
+    const changes = old && now && old !== now ? await compareContractsYielding(old, now, STEPS_MAX) : [];
     const more = changes.length - CHANGES_SHOWN;
     const effect = contract === before.contract ? "Clients see no difference. " : old && now ? "" : TOO_LARGE;
     const { text, compareAt } = await changedParts(place, server, before.release, release);
@@ -62,7 +62,7 @@ function contractReader({ host, tenant }: Place): (cid: Cid) => Promise<Contract
     if (last?.cid === cid) return last.contract;
     const bytes = bytesLeft > 0 ? await host.content(tenant, cid).catch(() => undefined) : undefined;
     bytesLeft -= bytes?.length ?? 0;
-    const contract = bytes && bytesLeft >= 0 ? await soundContract(await decodeJsonInTurns(bytes)) : undefined;
+    const contract = bytes && bytesLeft >= 0 ? await sanitizeContract(await decodeJsonYielding(bytes)) : undefined;
     last = { cid, contract };
     return contract;
   };

@@ -1,9 +1,9 @@
 import { cidFields, entryFields } from "../../../entry/entry-fields.ts";
-import { readableEntry, readableMcps } from "../../../entry/mcps.ts";
+import { entryReadBounds, mcpsReadBounds } from "../../../entry/mcps.ts";
 import { mainFileOf } from "../../../host/directory/stored-structure.ts";
 import type { Host } from "../../../host/host.ts";
 import { isCid, type Cid } from "../../../lib/cid.ts";
-import { parseInTurns } from "../../../lib/json-spans.ts";
+import { parseObjectYielding } from "../../../lib/json-spans.ts";
 import { isObject } from "../../../lib/json.ts";
 import { shortCid } from "./text.ts";
 
@@ -61,7 +61,7 @@ export async function fileNamesIn(
 ): Promise<Map<string, string>> {
   const all: ReadonlyMap<string, RawEntry>[] = [];
   for (const text of texts) {
-    const read = await parseInTurns(text, server === undefined ? readableMcps() : readableEntry()).catch(
+    const read = await parseObjectYielding(text, server === undefined ? mcpsReadBounds() : entryReadBounds()).catch(
       () => undefined,
     );
     const value = isObject(read?.value) ? read.value : {};

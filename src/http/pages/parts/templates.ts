@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { packageRoot } from "../../../config.ts";
-import type { Current, Draft } from "../../../lib/draft.ts";
+import type { CurrentDraft, Draft } from "../../../lib/draft.ts";
 import { indentedJson, type Json, type JsonObject } from "../../../lib/json.ts";
 
 /** Something that a new server begins with; those with a file are examples (`examples/`). */
@@ -77,7 +77,7 @@ export const TEMPLATES: readonly ServerTemplate[] = [
 
 /** A definition to begin with. */
 export interface Beginning extends Draft {
-  readonly language: Current["language"];
+  readonly language: CurrentDraft["language"];
   readonly cid: null;
 }
 

@@ -1,6 +1,6 @@
 import type { ToolAnnotations, ToolContract } from "../../../contract/contract.ts";
-import { faultOfIcon, ICONS_MAX, type Icon } from "../../../contract/icons.ts";
-import { signatureOf } from "../../../contract/signature.ts";
+import { findIconFault, ICONS_MAX, type Icon } from "../../../contract/icons.ts";
+import { renderSignature } from "../../../contract/signature.ts";
 import { cutText } from "../../../lib/cut-text.ts";
 import type { JsonSchema } from "../../../lib/json.ts";
 import type { SchemaTable } from "./schema-rows.ts";
@@ -29,7 +29,7 @@ export function toolView(tool: ToolContract, open: boolean, tableOf: (schema: Js
     description: cutText(description, DESCRIPTION_MAX),
     open,
     badges: badgesOf(annotations),
-    signature: signatureOf(tool, SIGNATURE_WIDTH),
+    signature: renderSignature(tool, SIGNATURE_WIDTH),
     icon: open ? shownIcon(icons) : "",
     rows,
     cut,
@@ -43,7 +43,7 @@ export function toolView(tool: ToolContract, open: boolean, tableOf: (schema: Js
 /** The first icon that a page can show without loading it from elsewhere. */
 export function shownIcon(icons: readonly unknown[] | undefined): string {
   const shown = (Array.isArray(icons) ? icons.slice(0, ICONS_MAX) : []).find(
-    (icon): icon is Icon => faultOfIcon(icon) === undefined && (icon as Icon).src.startsWith("data:"),
+    (icon): icon is Icon => findIconFault(icon) === undefined && (icon as Icon).src.startsWith("data:"),
   );
   return shown?.src ?? "";
 }

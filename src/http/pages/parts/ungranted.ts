@@ -1,6 +1,6 @@
-import { grantingLines, type RequestedGrant } from "../../../entry/grant-requests.ts";
+import { formatGrantLines, type RequestedGrant } from "../../../entry/grant-requests.ts";
 import type { JsonObject } from "../../../lib/json.ts";
-import { locationOf } from "../../../lib/problem.ts";
+import { formatLocation } from "../../../lib/problem.ts";
 import { countOf } from "./text.ts";
 
 /**
@@ -9,13 +9,13 @@ import { countOf } from "./text.ts";
  */
 export function ungrantedView(requests: readonly RequestedGrant[] | undefined, raw: JsonObject, mayGrant: boolean) {
   if (!requests || requests.length === 0) return undefined;
-  const lines = grantingLines(raw, requests).join(",\n");
+  const lines = formatGrantLines(raw, requests).join(",\n");
   return {
     words: `The code requests ${countOf(requests.length, "grant")} that its entry does not give.`,
     requests: requests.map((request) => ({
       tag: `@${request.field === "secrets" ? "secret" : "network"} ${request.value}`,
       purpose: request.purpose ?? "",
-      location: locationOf({ ...request, code: "", message: "", severity: "warning" }),
+      location: formatLocation({ ...request, code: "", message: "", severity: "warning" }),
       // For the script of the page.
       grant: JSON.stringify([grantOf(request)]),
     })),

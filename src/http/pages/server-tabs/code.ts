@@ -3,7 +3,7 @@ import { packagesOfRelease } from "../../../host/directory/package-users.ts";
 import { storedStructure } from "../../../host/directory/stored-structure.ts";
 import type { Host } from "../../../host/host.ts";
 import type { Cid } from "../../../lib/cid.ts";
-import type { Current, Draft } from "../../../lib/draft.ts";
+import type { CurrentDraft, Draft } from "../../../lib/draft.ts";
 import { isObject } from "../../../lib/json.ts";
 import { mayChange } from "../../access/permit.ts";
 import type { Page } from "../pages.ts";
@@ -67,6 +67,6 @@ async function definitionOf(host: Pick<Host, "content">, tenant: string, release
 }
 
 /** A text that stands nowhere yet, as an editor begins with it. */
-function unsaved(draft: Draft): Draft & { readonly language: Current["language"]; readonly cid: null } {
+function unsaved(draft: Draft): Draft & { readonly language: CurrentDraft["language"]; readonly cid: null } {
   return { ...draft, language: draft.entry.endsWith(".sh") ? "shell" : "typescript", cid: null };
 }

@@ -1,7 +1,7 @@
 import type { Subject } from "../../../edits/edits.ts";
 import { entryFieldList } from "../../../entry/entry-fields.ts";
 import { hasFeature } from "../../../entry/features.ts";
-import type { Current, Draft } from "../../../lib/draft.ts";
+import type { CurrentDraft, Draft } from "../../../lib/draft.ts";
 import type { JsonObject } from "../../../lib/json.ts";
 import { mayChange, mayKnow } from "../../access/permit.ts";
 import type { RoutedContext } from "../../routed.ts";
@@ -39,7 +39,7 @@ export const settingsTab: ServerTab = {
 };
 
 /** The draft of an entry that `mcps` does not have: such a server is discovered by itself. */
-function noEntry(name: string): Draft & { language: Current["language"]; cid: null } {
+function noEntry(name: string): Draft & { language: CurrentDraft["language"]; cid: null } {
   return { entry: name, files: { [name]: "{\n}\n" }, language: "json", cid: null };
 }
 

@@ -1,6 +1,6 @@
 import type { ContractChange } from "../../../contract/change.ts";
 import type { Contract } from "../../../contract/contract.ts";
-import { byKey, heldKinds, itemsOf, type HeldItem, type HeldKind } from "../../../contract/held-items.ts";
+import { byKey, withheldKinds, listItems, type WithheldItem, type WithheldKind } from "../../../contract/held-items.ts";
 import type { UpstreamState } from "../../../host/upstreams/hosting.ts";
 import { decodeJson, jsonBlock } from "../../../lib/cid.ts";
 import { indentedJson } from "../../../lib/json.ts";
@@ -166,17 +166,17 @@ function diffLines(diff: string): object[] {
 
 const LINE_CHANGES: Readonly<Record<string, string>> = { "+": "added", "-": "removed", "@": "hunk" };
 
-type Items = ReadonlyMap<ContractChange["subject"], ReadonlyMap<string, HeldItem>>;
+type Items = ReadonlyMap<ContractChange["subject"], ReadonlyMap<string, WithheldItem>>;
 
 function byKind(contract: Contract): Items {
-  return new Map(heldKinds.map((kind: HeldKind) => [kind, byKey(kind, itemsOf(contract, kind))]));
+  return new Map(withheldKinds.map((kind: WithheldKind) => [kind, byKey(kind, listItems(contract, kind))]));
 }
 
 function rankOf(group: readonly ContractChange[]): number {
   return Math.min(...group.map(({ effect }) => EFFECTS[effect].rank));
 }
 
-function itemDiff(before: HeldItem | undefined, after: HeldItem | undefined): string {
+function itemDiff(before: WithheldItem | undefined, after: WithheldItem | undefined): string {
   const [old, now] = [itemText(before), itemText(after)];
   if (old === undefined || now === undefined) return "Too long to be compared line by line here.";
   const diff = textDiff({ entry: "item", files: { item: old } }, { entry: "item", files: { item: now } });
@@ -188,7 +188,7 @@ function itemDiff(before: HeldItem | undefined, after: HeldItem | undefined): st
 const DIFF_BYTES_MAX = 32 * 1024;
 
 /** The text of a tool, prompt or skill; undefined when it is too long. */
-function itemText(item: HeldItem | undefined): string | undefined {
+function itemText(item: WithheldItem | undefined): string | undefined {
   if (!item) return "";
   // Fields are in one order, wherever each of the two comes from.
   const { bytes } = jsonBlock(item);

@@ -8,7 +8,7 @@ import { JsonText, isObject, type JsonObject } from "../../../lib/json.ts";
 import type { Log } from "../../../lib/log.ts";
 import type { Text } from "../../../lib/long-text.ts";
 import { joinAnswers } from "../../../outcome/answers.ts";
-import { callerContextOf } from "../../../outcome/context.ts";
+import { readCallerContext } from "../../../outcome/context.ts";
 import type { TaskOfUpstream } from "../../../upstream/messages/request.ts";
 import { logReporter, progressReporter } from "../../methods/calls.ts";
 import type { Client, MethodCall } from "../../protocol.ts";
@@ -162,7 +162,7 @@ export class Tasks {
     const { arguments: args = {} } = call.params;
     if (!isObject(args)) throw new BerthError("invalid_params", '"arguments" must be an object');
     const { capabilities } = client;
-    const context = callerContextOf(call.params["_meta"]);
+    const context = readCallerContext(call.params["_meta"]);
     // Stored with the task, and read and written with it.
     if (memoryBytes({ capabilities, ...context }) > ANSWER_BYTES) {
       const limit = `${ANSWER_BYTES} bytes, with 32 for each value`;
