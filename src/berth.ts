@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-import { startAhead } from "./features/profiles/commands/ahead.ts";
+import { startAhead } from "./features/profiles/commands/start-ahead.ts";
 import { closeInherited } from "./processes/inherited-descriptors.ts";
 
 /**

@@ -54,7 +54,7 @@ export const mutants = [
   },
   {
     file: "src/cluster/node-calls.ts",
-    find: `    this.#taken.set(id, expires);\n`,
+    find: `    this.#accepted.set(id, expires);\n`,
     replace: ``,
     tests: ["test/cluster/forward-attacks.test.ts"],
   },
@@ -84,25 +84,25 @@ export const mutants = [
   },
   {
     file: "src/contract/compare-schemas.ts",
-    find: `if (gone.length > 0) findings.narrowed(`,
+    find: `if (removed.length > 0) findings.narrowed(`,
     replace: `if (gone.length > 0) findings.widened(`,
     tests: ["test/contract/compare.test.ts"],
   },
   {
     file: "src/discover/bundle/bundle-plugin.ts",
-    find: `if (way !== "import-statement") {`,
+    find: `if (importKind !== "import-statement") {`,
     replace: `if (way === "require-call") {`,
     tests: ["test/discover/bundle/bundle.test.ts"],
   },
   {
     file: "src/discover/gather.ts",
-    find: `if (each.isSymbolicLink()) problems.push(linkInSkills(path));\n      else if (`,
+    find: `if (dirent.isSymbolicLink()) problems.push(linkInSkills(path));\n      else if (`,
     replace: `if (`,
     tests: ["test/discover/assets/skills.test.ts"],
   },
   {
     file: "src/discover/typescript/input.ts",
-    find: `const isOptional = parameter.isOptional || mayBeNothing(parameter.type, program.checker);`,
+    find: `const isOptional = parameter.isOptional || mayBeUndefined(parameter.type, program.checker);`,
     replace: `const isOptional = parameter.isOptional;`,
     tests: ["test/discover/typescript/types.test.ts"],
   },
@@ -120,7 +120,7 @@ export const mutants = [
   },
   {
     file: "src/edits/create-edits.ts",
-    find: `      if (expected !== undefined && expected !== made.current) throw moved(made.current, expected);\n`,
+    find: `      if (expected !== undefined && expected !== plan.current) throw conflict(plan.current, expected);\n`,
     replace: ``,
     tests: ["test/edits/live-edits.test.ts"],
   },
@@ -162,13 +162,13 @@ export const mutants = [
   },
   {
     file: "src/features/consents/consents.ts",
-    find: `return asked.digest === digest.sha256 ? undefined : "arguments";`,
+    find: `return request.digest === digest.sha256 ? undefined : "arguments";`,
     replace: `return undefined;`,
     tests: ["test/features/consents/consents.test.ts"],
   },
   {
     file: "src/features/retained-calls/retained-calls.ts",
-    find: `const own = new Redactor(keeper.grant?.redactor);`,
+    find: `const redactor = new Redactor(retention.grant?.redactor);`,
     replace: `const own = new Redactor();`,
     tests: ["test/features/retained-calls/api.test.ts"],
   },
@@ -270,7 +270,7 @@ export const mutants = [
   },
   {
     file: "src/mcp/legacy/sessions.ts",
-    find: ` &&\n      known.principalId === whose.principal?.id`,
+    find: ` &&\n      cached.principalId === owner.principal?.id`,
     replace: ``,
     tests: ["test/access/principals.test.ts"],
   },
@@ -288,7 +288,7 @@ export const mutants = [
   },
   {
     file: "src/features/metrics/metrics.ts",
-    find: `known.size >= metricTools &&`,
+    find: `tracked.size >= metricTools &&`,
     replace: `known.size > metricTools &&`,
     tests: ["test/features/metrics/metrics.test.ts"],
   },
@@ -323,10 +323,10 @@ export const mutants = [
     tests: ["test/packages/registry-relay.test.ts"],
   },
   {
-    file: "src/processes/quota/processor-quota.ts",
-    find: `one.processors - other.processors)[0]`,
-    replace: `other.processors - one.processors)[0]`,
-    tests: ["test/processes/quota/processor-quota.test.ts"],
+    file: "src/processes/quota/cpu-quota.ts",
+    find: `one.cpus - other.cpus)[0]`,
+    replace: `other.cpus - one.cpus)[0]`,
+    tests: ["test/processes/quota/cpu-quota.test.ts"],
   },
   {
     file: "src/processes/seccomp.ts",

@@ -4,7 +4,7 @@ import { longReader } from "../host/checks/long-reader.ts";
 import type { OpenUpstream } from "../host/upstreams/hosted.ts";
 import { Hosting, type HostingOptions } from "../host/upstreams/hosting.ts";
 import type { Log } from "../lib/log.ts";
-import { MessageBudgets, programBacklog, unfinishedUpstream } from "../lib/message-room.ts";
+import { MessageBudgets, programBacklog, unfinishedUpstream } from "../lib/message-budget.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import type { Limits } from "../limits/limits.ts";
 import { openPublicSender, openSender } from "../network/public-fetch.ts";

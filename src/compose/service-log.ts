@@ -1,6 +1,6 @@
 import type { Config } from "../config.ts";
+import { decodePercent } from "../lib/decode-percent.ts";
 import { createLog, type Log } from "../lib/log.ts";
-import { decodePercent } from "../lib/percent-decoded.ts";
 import { unknownSettings } from "./unknown-settings.ts";
 
 /** The log of a serving process. Node's warnings go there, too, each kind once, and no longer straight to stderr. */

@@ -1,6 +1,6 @@
+import { decodePercent } from "../lib/decode-percent.ts";
 import { isObject, type JsonObject } from "../lib/json.ts";
 import { mediaTypeFor } from "../lib/media-type.ts";
-import { decodePercent } from "../lib/percent-decoded.ts";
 import type { Contract, ResourceContract, SkillContract } from "./contract.ts";
 import { EXTENSION_SKILLS } from "./extensions.ts";
 

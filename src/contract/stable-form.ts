@@ -1,6 +1,6 @@
 import { isObject } from "../lib/json.ts";
-import type { WithheldItem } from "./held-items.ts";
 import { mapMembers, mapSchemas } from "./subschemas.ts";
+import type { WithheldItem } from "./withheld-items.ts";
 
 /**
  * Some servers compute defaults and examples when they start, such as today's date. Two versions of an item with equal

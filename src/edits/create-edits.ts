@@ -11,14 +11,14 @@ import { createYielder } from "../lib/event-loop.ts";
 import { tryParseObject } from "../lib/json.ts";
 import { formatLocation, type Problem } from "../lib/problem.ts";
 import { createRateLimiter } from "../lib/token-buckets.ts";
-import { unlessDamaged } from "../store/if-sound.ts";
 import type { ChangeSubject } from "../store/store.ts";
+import { unlessDamaged } from "../store/unless-damaged.ts";
 import { DraftQuota, languageOfDraft } from "./draft-checks.ts";
+import { readContract, openPast, singleText } from "./earlier-versions.ts";
 import type { Edits, Listed, SaveOptions, Subject } from "./edits.ts";
 import { examine, newProblems } from "./examine.ts";
 import { entryText, rawEntriesIn, readMcpsText, textAt, type RawEntries } from "./mcps-text.ts";
 import { PackageSupply } from "./package-supply.ts";
-import { readContract, openPast, singleText } from "./past.ts";
 import { planEdit, planRestore, type EditPlan } from "./plan.ts";
 import { reviewedStore } from "./proposed-store.ts";
 

@@ -14,8 +14,8 @@ import {
 } from "../lib/json-spans.ts";
 import { indentedJson, isObject, type Json } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
-import { unlessDamaged } from "../store/if-sound.ts";
 import type { NameMove, Store } from "../store/store.ts";
+import { unlessDamaged } from "../store/unless-damaged.ts";
 import type { ProposedStore } from "./proposed-store.ts";
 
 /** The source of the configuration, stored as the variable's value or as content whose CID is the value. */

@@ -10,9 +10,9 @@ import { compareText } from "../lib/pretty-json.ts";
 import { isPackageName } from "../packages/package-name.ts";
 import { PACKAGES, packagesInReach, placeOf, type LockedPackage, type PackageSet } from "../packages/package-set.ts";
 import type { Store } from "../store/store.ts";
+import { singleText } from "./earlier-versions.ts";
 import type { Edits, SaveOptions, Subject } from "./edits.ts";
 import type { PackageSupply } from "./package-supply.ts";
-import { singleText } from "./past.ts";
 import { packageSetText } from "./plan-packages.ts";
 
 /**

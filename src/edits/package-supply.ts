@@ -4,8 +4,8 @@ import { BerthError } from "../lib/errors.ts";
 import type { Limits } from "../limits/limits.ts";
 import type { Npm } from "../packages/npm.ts";
 import { isVariant, type LockedPackage, type PackageSet } from "../packages/package-set.ts";
-import { unlessDamaged } from "../store/if-sound.ts";
 import type { Store } from "../store/store.ts";
+import { unlessDamaged } from "../store/unless-damaged.ts";
 
 /** Resolves sets and fetches their tarballs: npm, confined. */
 export type PackageSource = Pick<Npm, "resolve" | "fetch">;

@@ -18,9 +18,10 @@ import { isObject, type Json, type JsonObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
 import { fixed } from "../limits/fixed.ts";
 import { asPackageSet, PACKAGES, packagesInReach, type PackagesInReach } from "../packages/package-set.ts";
-import { unlessDamaged } from "../store/if-sound.ts";
 import type { NameMove, NameRecord } from "../store/store.ts";
+import { unlessDamaged } from "../store/unless-damaged.ts";
 import { checkDraft, languageOfDraft, type DraftLimits } from "./draft-checks.ts";
+import { readParts, readStructure } from "./earlier-versions.ts";
 import type { Subject } from "./edits.ts";
 import {
   entryText,
@@ -37,7 +38,6 @@ import {
   type LocateProblems,
   type McpsText,
 } from "./mcps-text.ts";
-import { readParts, readStructure } from "./past.ts";
 import { planPackages, type PackagePlanning, type PlannedPackages } from "./plan-packages.ts";
 import { proposeTo, type ProposedStore, type ReviewedStore } from "./proposed-store.ts";
 

@@ -13,10 +13,10 @@ import {
   type ReadFields,
 } from "./entry-fields.ts";
 import { hasFeature } from "./features.ts";
-import { readHold, type WithholdPolicy } from "./hold-fields.ts";
 import { readPrompt, type ConfiguredPrompt } from "./prompt-fields.ts";
 import { readResource, type ConfiguredResource } from "./resource-fields.ts";
 import { readTool, type ConfiguredTool, type ToolReading } from "./tool-fields.ts";
+import { readHold, type WithholdPolicy } from "./withhold-fields.ts";
 
 /** The longest chain of `config_cid`s, which images of earlier versions contain. */
 export const CONFIG_CIDS_MAX = 4;

@@ -1,12 +1,12 @@
 import type { Duplex } from "node:stream";
 import { clock, type Timer } from "../lib/clock.ts";
+import { atEndOfTurn } from "../lib/end-of-turn.ts";
 import { hasMoreValues, NESTING_MAX, nestsTooDeep, tryParseJson } from "../lib/json.ts";
 import { decodeUtf8 } from "../lib/long-text.ts";
-import type { BudgetedMessage, MessageBudget } from "../lib/message-room.ts";
+import type { BudgetedMessage, MessageBudget } from "../lib/message-budget.ts";
 import { Outbox } from "../lib/outbox.ts";
 import { readingBounds } from "../lib/reading-bounds.ts";
 import { ReadingTime } from "../lib/reading-time.ts";
-import { atEndOfTurn } from "../lib/turn.ts";
 import { fixed } from "../limits/fixed.ts";
 import type { Limits } from "../limits/limits.ts";
 import type { GuestEgress } from "../network/socket-relay.ts";

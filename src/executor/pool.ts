@@ -1,6 +1,6 @@
 import { BoundedMap } from "../lib/bounded-map.ts";
 import { clock, type Timer } from "../lib/clock.ts";
-import { MessageBudgets, unfinishedGuest } from "../lib/message-room.ts";
+import { MessageBudgets, unfinishedGuest } from "../lib/message-budget.ts";
 import { ReadingTime } from "../lib/reading-time.ts";
 import { TokenBuckets } from "../lib/token-buckets.ts";
 import { limitVariable, type Limits } from "../limits/limits.ts";

@@ -1,6 +1,6 @@
 import type { Router } from "express";
 import type { Cluster } from "../cluster/cluster.ts";
-import type { NodeRequests } from "../cluster/errands.ts";
+import type { NodeRequests } from "../cluster/node-requests.ts";
 import type { Contract, ToolContract } from "../contract/contract.ts";
 import type { Host } from "../host/host.ts";
 import type { Tenancy } from "../host/serving/tenancy.ts";

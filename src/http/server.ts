@@ -2,7 +2,7 @@ import { createServer, type Server } from "node:http";
 import type { Admission } from "../admission/admission.ts";
 import { AnonymousLimits } from "../admission/anonymous-limits.ts";
 import type { Cluster } from "../cluster/cluster.ts";
-import type { NodeRequests } from "../cluster/errands.ts";
+import type { NodeRequests } from "../cluster/node-requests.ts";
 import type { Log } from "../lib/log.ts";
 import type { SharedLimits } from "../lib/shared-limits.ts";
 import { traceId } from "../lib/trace.ts";

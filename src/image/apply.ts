@@ -2,8 +2,8 @@ import { isCid, jsonBlock, rawBlock, type Block, type Cid } from "../lib/cid.ts"
 import { BerthError } from "../lib/errors.ts";
 import { ENTRY_NESTING_MAX, isDeeper, tryParseObject } from "../lib/json.ts";
 import { compareText, prettyJson } from "../lib/pretty-json.ts";
-import { unlessDamaged } from "../store/if-sound.ts";
 import type { Store, NameKind, NameMove } from "../store/store.ts";
+import { unlessDamaged } from "../store/unless-damaged.ts";
 import { APPLIED, trustRecord, tryReadCompiled, isTrusted } from "./claimed.ts";
 import type { Image, Manifest, ServerRecord } from "./image.ts";
 import { parseManifest } from "./read.ts";

@@ -1,7 +1,7 @@
 import { matches, rawBlock, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
-import { unlessDamaged } from "../store/if-sound.ts";
 import type { DerivedEntry, Store } from "../store/store.ts";
+import { unlessDamaged } from "../store/unless-damaged.ts";
 import { readCompiled, type CompiledResult } from "./compiled.ts";
 import type { Manifest } from "./image.ts";
 import { parseManifest } from "./read.ts";

@@ -1,4 +1,4 @@
-import { decodePercent } from "./percent-decoded.ts";
+import { decodePercent } from "./decode-percent.ts";
 
 /** The value that a reference such as `#/$defs/a~1b` points to (RFC 6901); undefined for other references. */
 export function valueAt(root: unknown, reference: string): unknown {

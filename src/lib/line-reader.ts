@@ -1,5 +1,5 @@
 import { GrowingBytes } from "./growing-bytes.ts";
-import type { BudgetedMessage, MessageBudget } from "./message-room.ts";
+import type { BudgetedMessage, MessageBudget } from "./message-budget.ts";
 
 interface LineListener {
   /** Not called for empty lines. */

@@ -1,6 +1,6 @@
 import type { Duplex } from "node:stream";
-import type { BudgetedMessage, MessageBudget } from "./message-room.ts";
-import { atEndOfTurn } from "./turn.ts";
+import { atEndOfTurn } from "./end-of-turn.ts";
+import type { BudgetedMessage, MessageBudget } from "./message-budget.ts";
 
 /** The size of a piece passed to the pipe. Within a piece, it is unknown how much the process has read. */
 const PIECE_BYTES = 64 * 1024;

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { Cluster } from "../cluster/cluster.ts";
-import type { NodeRequests } from "../cluster/errands.ts";
+import type { NodeRequests } from "../cluster/node-requests.ts";
 import { permittedCatalog } from "../host/catalog/permitted.ts";
 import type { Checks } from "../host/checks/checks.ts";
 import type { Host } from "../host/host.ts";

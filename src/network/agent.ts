@@ -4,7 +4,7 @@ import { Agent, buildConnector, type Dispatcher } from "undici";
 import { GrowingBytes } from "../lib/growing-bytes.ts";
 import type { ReadingTime } from "../lib/reading-time.ts";
 import { authorityOf, NetworkRefused, portOf, type NetworkRules } from "./network-rules.ts";
-import { readInSlices } from "./read-in-turns.ts";
+import { readInSlices } from "./read-in-slices.ts";
 
 /** In the order in which addresses are tried. */
 export type Resolve = (hostname: string) => Promise<readonly string[]>;

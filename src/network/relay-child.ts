@@ -1,5 +1,5 @@
 import { createInterface } from "node:readline";
-import { EgressSocket } from "./door.ts";
+import { EgressSocket } from "./egress-socket.ts";
 import type { EgressRequest, FromRelay, SocketLimits, SocketUse, ToRelay } from "./relay-wire.ts";
 import { TenantSockets } from "./tenant-sockets.ts";
 

@@ -12,7 +12,7 @@ import {
   removeUnheld,
   UNHELD,
   type SizedContent,
-} from "./left-claims.ts";
+} from "./leftover-claims.ts";
 import { ContentReach } from "./reach.ts";
 import { CHANGE_BYTES } from "./rules.ts";
 import { rows, type Steps } from "./steps.ts";

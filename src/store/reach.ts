@@ -1,7 +1,7 @@
 import { findCids, type Cid } from "../lib/cid.ts";
 import { toBatches } from "./collection-sums.ts";
 import type { Dialect } from "./dialect.ts";
-import { toIds } from "./left-claims.ts";
+import { toIds } from "./leftover-claims.ts";
 import { rows, type Steps } from "./steps.ts";
 import type { Change } from "./store.ts";
 

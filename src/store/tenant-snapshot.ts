@@ -2,7 +2,7 @@ import type { Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { JsonObject } from "../lib/json.ts";
 import type { Dialect } from "./dialect.ts";
-import { toIds } from "./left-claims.ts";
+import { toIds } from "./leftover-claims.ts";
 import { INSTALLATION_CHANGES, verifyLongBytes } from "./rules.ts";
 import type { NamedChange, ServerValue, TenantSnapshot } from "./store.ts";
 

@@ -3,7 +3,7 @@ import { BerthError } from "../lib/errors.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import { appendLinks } from "./audit.ts";
 import type { Dialect, RecordChanges } from "./dialect.ts";
-import { moveClaims, moveRows, purge } from "./left-claims.ts";
+import { moveClaims, moveRows, purge } from "./leftover-claims.ts";
 import { INSTALLATION_CHANGES, checkHost, readTenant, hostTaken, type TenantRow } from "./rules.ts";
 import { rows, type Steps } from "./steps.ts";
 import type { PublishSettings, Tenant, TenantSettings } from "./store.ts";

@@ -14,7 +14,7 @@ import { AttributedCalls, CallsInProgress } from "./calls/attribution.ts";
 import { connectUpstream } from "./calls/connect.ts";
 import { CLIENT_CAPABILITIES, type UpstreamConnection } from "./calls/connection.ts";
 import { FollowedTasks } from "./calls/followed-tasks.ts";
-import { hideInOffers, observe, subscribe, type HideWhole, type Observed } from "./calls/observed.ts";
+import { hideInOffers, observe, subscribe, type HideWhole, type Observed } from "./calls/observe.ts";
 import { Supervisor, type AcquiredConnection, type UpstreamHealth } from "./calls/supervisor.ts";
 import { CreatedTask } from "./calls/tasks.ts";
 import type { Launch, VariableLookup } from "./launch/launch.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { openPast } from "../../src/edits/past.ts";
+import { openPast } from "../../src/edits/earlier-versions.ts";
 import { readReleases } from "../../src/host/catalog/releases.ts";
 import { jsonBlock } from "../../src/lib/cid.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";

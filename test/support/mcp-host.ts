@@ -7,7 +7,7 @@ import type { Principal } from "../../src/access/principal.ts";
 import { Admission } from "../../src/admission/admission.ts";
 import { tenantLimits } from "../../src/admission/tenant-limits.ts";
 import type { Cluster } from "../../src/cluster/cluster.ts";
-import type { NodeRequests } from "../../src/cluster/errands.ts";
+import type { NodeRequests } from "../../src/cluster/node-requests.ts";
 import { createSseRoute } from "../../src/features/legacy-sse/sse-route.ts";
 import type { Host } from "../../src/host/host.ts";
 import type {

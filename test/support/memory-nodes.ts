@@ -1,5 +1,5 @@
 import { Cluster } from "../../src/cluster/cluster.ts";
-import { NodeRequests } from "../../src/cluster/errands.ts";
+import { NodeRequests } from "../../src/cluster/node-requests.ts";
 import { clock } from "../../src/lib/clock.ts";
 import { createLog } from "../../src/lib/log.ts";
 import type { Lease, Node, NodeStore } from "../../src/lib/node-store.ts";

@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { defaultLimits } from "../../src/limits/limits.ts";
-import { EgressSocket } from "../../src/network/door.ts";
+import { EgressSocket } from "../../src/network/egress-socket.ts";
 import { Fetches } from "../../src/network/fetches.ts";
 import { openPublicFetch } from "../../src/network/public-fetch.ts";
 import { TenantSockets } from "../../src/network/tenant-sockets.ts";

@@ -1,5 +1,5 @@
 import { describe } from "./errors.mts";
-import { findLoss, describeUnwritable } from "./lost.mts";
+import { findLoss, describeUnwritable } from "./serialization-loss.mts";
 import { eventValuesMax, locationUnitsMax, toHost, type GuestLimits } from "./wire.mts";
 
 /**

@@ -18,7 +18,7 @@ import { fixed } from "../../limits/fixed.ts";
 import { CONSENT_KEY, consentQuestion, readConsent } from "../../outcome/consent.ts";
 import { REQUEST_STATE_MS } from "../../outcome/question.ts";
 import type { FeatureCore } from "../feature.ts";
-import { shownArguments, visible } from "./shown-arguments.ts";
+import { shownArguments, visible } from "./format-arguments.ts";
 
 const bounds = fixed({
   /** How long a user may take to consent to a call. */

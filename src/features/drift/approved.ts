@@ -1,5 +1,5 @@
 import type { ContractChange } from "../../contract/change.ts";
-import { withheldKinds, listItems, itemKey } from "../../contract/held-items.ts";
+import { withheldKinds, listItems, itemKey } from "../../contract/withheld-items.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
 import type { ApprovalDependencies, Own } from "../../host/catalog/approvals.ts";
 import { ifRoom, roomForOthers } from "../../host/catalog/release-recorder.ts";

@@ -1,6 +1,7 @@
 import { compareContractsYielding } from "../../contract/compare.ts";
 import { contractBounds } from "../../contract/contract-bounds.ts";
 import type { Contract } from "../../contract/contract.ts";
+import { stableForm } from "../../contract/stable-form.ts";
 import {
   byKey,
   withheldKinds,
@@ -8,9 +9,8 @@ import {
   itemKey,
   type WithheldItem,
   type WithheldKind,
-} from "../../contract/held-items.ts";
-import { stableForm } from "../../contract/stable-form.ts";
-import type { WithholdPolicy } from "../../entry/hold-fields.ts";
+} from "../../contract/withheld-items.ts";
+import type { WithholdPolicy } from "../../entry/withhold-fields.ts";
 import { cidOf, isSubstantialChange, makeCids, sizeOf } from "../../host/offers/contract-cids.ts";
 import { yieldToCalls } from "../../lib/event-loop.ts";
 import { isObject } from "../../lib/json.ts";

@@ -3,10 +3,10 @@ import { type ContractChange, ChangeSelection } from "../../contract/change.ts";
 import { compareContractsYielding } from "../../contract/compare.ts";
 import { contractBounds } from "../../contract/contract-bounds.ts";
 import type { AppContract, Contract, PromptContract, SkillContract, ToolContract } from "../../contract/contract.ts";
-import { byKey, itemKey, type WithheldItem, type WithheldKind } from "../../contract/held-items.ts";
 import { skillFinder } from "../../contract/skills.ts";
 import { stableForm } from "../../contract/stable-form.ts";
-import type { WithholdPolicy } from "../../entry/hold-fields.ts";
+import { byKey, itemKey, type WithheldItem, type WithheldKind } from "../../contract/withheld-items.ts";
+import type { WithholdPolicy } from "../../entry/withhold-fields.ts";
 import {
   cidOf,
   cidOfContract,

@@ -1,5 +1,5 @@
 import type { Contract } from "../../contract/contract.ts";
-import { sanitizeContract } from "../../contract/sound.ts";
+import { sanitizeContract } from "../../contract/sanitize.ts";
 import { cidOf, cidOfContract, contractBlock, readAs } from "../../host/offers/contract-cids.ts";
 import type { Arrived, Remembered } from "../../host/upstreams/remembered.ts";
 import { decodeJsonYielding, jsonBlock, rawBlock, type Cid } from "../../lib/cid.ts";

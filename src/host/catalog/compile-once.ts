@@ -16,8 +16,8 @@ import {
   type PackageSet,
 } from "../../packages/package-set.ts";
 import { interpreterProblem } from "../../processes/interpreter.ts";
-import { unlessDamaged } from "../../store/if-sound.ts";
 import type { Store } from "../../store/store.ts";
+import { unlessDamaged } from "../../store/unless-damaged.ts";
 import type { KeptCode } from "./cached-code.ts";
 import type { CompileFor } from "./compile-queue.ts";
 

@@ -1,4 +1,4 @@
-import { sanitizeContract } from "../../contract/sound.ts";
+import { sanitizeContract } from "../../contract/sanitize.ts";
 import { readCheckedEntry } from "../../entry/mcps.ts";
 import type { HostPort } from "../../executor/executor.ts";
 import { findAnyClaim } from "../../image/claimed.ts";
@@ -7,8 +7,8 @@ import { BerthError } from "../../lib/errors.ts";
 import { createYielder } from "../../lib/event-loop.ts";
 import { isObject, type Json, type JsonSchema } from "../../lib/json.ts";
 import { asPackageSet, type PackageSet } from "../../packages/package-set.ts";
-import { unlessDamaged } from "../../store/if-sound.ts";
 import type { Store } from "../../store/store.ts";
+import { unlessDamaged } from "../../store/unless-damaged.ts";
 import { asGivenNow } from "../calls/granted.ts";
 import type { DirectoryEntry } from "../directory/directory.ts";
 import { withdrawnFrom } from "../directory/tenant-rules.ts";

@@ -19,8 +19,8 @@ import { isObject, type Json, type JsonObject } from "../../lib/json.ts";
 import type { Problem } from "../../lib/problem.ts";
 import { readingBounds } from "../../lib/reading-bounds.ts";
 import { fixed } from "../../limits/fixed.ts";
-import { unlessDamaged } from "../../store/if-sound.ts";
 import type { Store } from "../../store/store.ts";
+import { unlessDamaged } from "../../store/unless-damaged.ts";
 import type { Checks } from "../checks/checks.ts";
 import type { CompileOnce } from "./compile-once.ts";
 

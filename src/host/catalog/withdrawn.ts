@@ -3,8 +3,8 @@ import { BerthError } from "../../lib/errors.ts";
 import { createYielder } from "../../lib/event-loop.ts";
 import { isObject } from "../../lib/json.ts";
 import type { Problem } from "../../lib/problem.ts";
-import { unlessDamaged } from "../../store/if-sound.ts";
 import type { Store } from "../../store/store.ts";
+import { unlessDamaged } from "../../store/unless-damaged.ts";
 
 /**
  * Withdrawn releases: they keep their CIDs and content, and are neither served nor restored until they are reinstated.

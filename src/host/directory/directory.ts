@@ -14,8 +14,8 @@ import { yieldToCalls, createYielder } from "../../lib/event-loop.ts";
 import { parseObjectYielding, countUnits } from "../../lib/json-spans.ts";
 import { isObject, isSameJson, jsonText, type Json, type JsonObject } from "../../lib/json.ts";
 import type { Problem } from "../../lib/problem.ts";
-import { unlessDamaged } from "../../store/if-sound.ts";
 import type { NameChanges, Store } from "../../store/store.ts";
+import { unlessDamaged } from "../../store/unless-damaged.ts";
 import { hiddenOf, readVisibility, type Hidden } from "./visibility.ts";
 
 /** Everything that a tenant's names say about its servers, before any of them is loaded. */

@@ -8,8 +8,8 @@ import { isObject } from "../../lib/json.ts";
 import { compareText } from "../../lib/pretty-json.ts";
 import { packageName } from "../../packages/package-name.ts";
 import { asPackageSet, packagesInReach, type LockedPackage, type PackageSet } from "../../packages/package-set.ts";
-import { unlessDamaged } from "../../store/if-sound.ts";
 import type { Store } from "../../store/store.ts";
+import { unlessDamaged } from "../../store/unless-damaged.ts";
 import type { DirectoryEntry } from "./directory.ts";
 import { storedStructure } from "./stored-structure.ts";
 

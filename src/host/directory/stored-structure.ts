@@ -1,8 +1,8 @@
 import { detectLanguage } from "../../image/definition.ts";
 import { decodeRecord, isStructure, type Cid } from "../../lib/cid.ts";
 import { isObject } from "../../lib/json.ts";
-import { unlessDamaged } from "../../store/if-sound.ts";
 import type { Store } from "../../store/store.ts";
+import { unlessDamaged } from "../../store/unless-damaged.ts";
 
 /** A structure that a tenant has stored; undefined for one that is missing or damaged. */
 export async function storedStructure(store: Pick<Store, "content">, tenant: string, cid: Cid): Promise<unknown> {

@@ -4,8 +4,8 @@ import { isObject } from "../../lib/json.ts";
 import type { SharedLimits } from "../../lib/shared-limits.ts";
 import { TokenBuckets, type BucketRate } from "../../lib/token-buckets.ts";
 import { fixed } from "../../limits/fixed.ts";
-import { unlessDamaged } from "../../store/if-sound.ts";
 import type { Store } from "../../store/store.ts";
+import { unlessDamaged } from "../../store/unless-damaged.ts";
 import type { Catalog } from "../offers/catalog.ts";
 
 /** Names of tools and prompts that a server's own functions have hidden; undefined when the record is damaged. */

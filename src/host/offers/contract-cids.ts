@@ -1,6 +1,6 @@
 import type { Contract } from "../../contract/contract.ts";
-import { byKey, type WithheldItem } from "../../contract/held-items.ts";
 import { stableForm } from "../../contract/stable-form.ts";
+import { byKey, type WithheldItem } from "../../contract/withheld-items.ts";
 import { jsonCid, jsonBlock, jsonBlockYielding, type Block, type Cid } from "../../lib/cid.ts";
 import { createYielder } from "../../lib/event-loop.ts";
 import { countValues } from "../../lib/json.ts";

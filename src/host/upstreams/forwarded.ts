@@ -1,10 +1,10 @@
-import type { WithheldItem } from "../../contract/held-items.ts";
 import { stableForm } from "../../contract/stable-form.ts";
+import type { WithheldItem } from "../../contract/withheld-items.ts";
 import { BerthError, errors, type ErrorCode } from "../../lib/errors.ts";
 import { JsonText, type Json, type JsonDigest, type JsonObject } from "../../lib/json.ts";
 import { LongText } from "../../lib/long-text.ts";
 import type { TraceContext } from "../../lib/trace.ts";
-import type { Observed } from "../../upstream/calls/observed.ts";
+import type { Observed } from "../../upstream/calls/observe.ts";
 import type { TaskOfUpstream } from "../../upstream/messages/request.ts";
 import { UpstreamError } from "../../upstream/messages/upstream-error.ts";
 import type { UpstreamRequest } from "../../upstream/upstream.ts";

@@ -2,15 +2,21 @@ import { setTimeout as after } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
 import { CallNotAccepted } from "../../cluster/node-calls.ts";
 import type { Contract, ContractList } from "../../contract/contract.ts";
-import { byKey, withheldKinds, listItems, type WithheldItem, type WithheldKind } from "../../contract/held-items.ts";
 import { stableForm } from "../../contract/stable-form.ts";
+import {
+  byKey,
+  withheldKinds,
+  listItems,
+  type WithheldItem,
+  type WithheldKind,
+} from "../../contract/withheld-items.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
 import type { CancelSignal } from "../../lib/cancellation.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isSameJson, type JsonObject } from "../../lib/json.ts";
 import type { Lease } from "../../lib/node-store.ts";
 import type { Problem } from "../../lib/problem.ts";
-import type { Observed } from "../../upstream/calls/observed.ts";
+import type { Observed } from "../../upstream/calls/observe.ts";
 import type { Launch } from "../../upstream/launch/launch.ts";
 import type { TaskOfUpstream } from "../../upstream/messages/request.ts";
 import type { Upstream, UpstreamOptions, UpstreamRequest } from "../../upstream/upstream.ts";

@@ -8,7 +8,7 @@ import {
 import { Cancellation, type CancelSignal } from "../../lib/cancellation.ts";
 import type { TenantCounts } from "../../lib/tenant-counts.ts";
 import type { Limits } from "../../limits/limits.ts";
-import type { Observed } from "../../upstream/calls/observed.ts";
+import type { Observed } from "../../upstream/calls/observe.ts";
 import type { UpstreamHealth } from "../../upstream/calls/supervisor.ts";
 import { UpstreamError } from "../../upstream/messages/upstream-error.ts";
 import type { UpstreamRequest } from "../../upstream/upstream.ts";

@@ -1,9 +1,9 @@
 import type { Request } from "express";
 import type { Access } from "../../access/access.ts";
 import type { Host } from "../../host/host.ts";
+import { decodePercent } from "../../lib/decode-percent.ts";
 import type { BerthError, ErrorCode } from "../../lib/errors.ts";
 import { nearNames } from "../../lib/near-names.ts";
-import { decodePercent } from "../../lib/percent-decoded.ts";
 import type { Problem } from "../../lib/problem.ts";
 import { mayKnow } from "../access/permit.ts";
 import type { RoutedContext } from "../routed.ts";

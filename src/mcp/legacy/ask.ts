@@ -8,7 +8,7 @@ import { QUESTION_ROUNDS_MAX } from "../../limits/limits.ts";
 import { joinAnswers } from "../../outcome/answers.ts";
 import { notificationText, requestText } from "../json-rpc.ts";
 import { callOptions } from "../methods/calls.ts";
-import { ANSWER_BYTES, questionBytes, memoryBytes, TOO_MANY_ANSWERS, questionsTooLong } from "../question-length.ts";
+import { ANSWER_BYTES, questionBytes, memoryBytes, TOO_MANY_ANSWERS, questionsTooLong } from "../question-limits.ts";
 import type { ClientAnswer, LegacyCall, Session, SessionClaims } from "./session.ts";
 import { Stream } from "./stream.ts";
 

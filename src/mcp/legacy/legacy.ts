@@ -1,5 +1,5 @@
 import type { Cluster } from "../../cluster/cluster.ts";
-import type { NodeRequests } from "../../cluster/errands.ts";
+import type { NodeRequests } from "../../cluster/node-requests.ts";
 import type { Host } from "../../host/host.ts";
 import { Cancellation } from "../../lib/cancellation.ts";
 import { BerthError } from "../../lib/errors.ts";
@@ -11,7 +11,7 @@ import { fixed } from "../../limits/fixed.ts";
 import type { Limits } from "../../limits/limits.ts";
 import { requestText } from "../json-rpc.ts";
 import type { Answer, CallNatively, ClientLogs, Post } from "../protocol.ts";
-import { listenToNodes } from "./other-nodes.ts";
+import { listenToNodes } from "./node-messages.ts";
 import type { Session } from "./session.ts";
 import { Sessions } from "./sessions.ts";
 import { StreamStore } from "./stream-store.ts";

@@ -27,7 +27,7 @@ import { isLegacy, isModern, LEGACY_VERSIONS } from "../revisions.ts";
 import { usedCapabilities } from "./ask.ts";
 import type { Legacy } from "./legacy.ts";
 import { callLegacyMethod } from "./methods.ts";
-import { answerOnOtherNode, cancelOnOtherNode, unexpectedResponse } from "./other-nodes.ts";
+import { answerOnOtherNode, cancelOnOtherNode, unexpectedResponse } from "./node-messages.ts";
 import { legacyClient, type ClientAnswer, type LegacyCall, type Session } from "./session.ts";
 import { answerLost } from "./stream-store.ts";
 import { primes, requestIds } from "./streams.ts";

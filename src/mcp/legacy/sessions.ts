@@ -8,7 +8,7 @@ import type { Records, StoredRecord } from "../../lib/records.ts";
 import type { Sealer } from "../../lib/seal.ts";
 import { fixed } from "../../limits/fixed.ts";
 import { limitVariable, type Limits } from "../../limits/limits.ts";
-import { RecordUsage } from "../kept-count.ts";
+import { RecordUsage } from "../record-usage.ts";
 import { isLegacy } from "../revisions.ts";
 import { Session, type SessionClaims, type SessionState, type SessionOwner } from "./session.ts";
 

@@ -12,7 +12,7 @@ import { joinAnswers } from "../../outcome/answers.ts";
 import { isConsentKey } from "../../outcome/consent.ts";
 import { REQUEST_STATE_MS } from "../../outcome/question.ts";
 import type { MethodCall, RequestTarget } from "../protocol.ts";
-import { ANSWER_BYTES, questionBytes, memoryBytes, TOO_MANY_ANSWERS, questionsTooLong } from "../question-length.ts";
+import { ANSWER_BYTES, questionBytes, memoryBytes, TOO_MANY_ANSWERS, questionsTooLong } from "../question-limits.ts";
 
 /**
  * Questions in the modern era: a result that asks, and a repeated request with the answers (2026-07-28

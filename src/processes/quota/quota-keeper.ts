@@ -1,7 +1,7 @@
 import { getPriority } from "node:os";
 import { HIGHEST_NICENESS, OWN_NICENESS } from "../niceness.ts";
+import type { CpuQuota } from "./cpu-quota.ts";
 import { PausedTrees } from "./paused-trees.ts";
-import type { CpuQuota } from "./processor-quota.ts";
 
 /**
  * Keeps all processes that share a CPU quota within it. When a group has used up its quota, Linux stops all of it until

@@ -1,4 +1,4 @@
-import { findCpuQuota } from "./processor-quota.ts";
+import { findCpuQuota } from "./cpu-quota.ts";
 import { QuotaKeeper } from "./quota-keeper.ts";
 
 /**

@@ -1,4 +1,4 @@
-import { removeClaims } from "../left-claims.ts";
+import { removeClaims } from "../leftover-claims.ts";
 import type { Steps, Write } from "../steps.ts";
 import type { PostgresDatabase, RunSql } from "./database.ts";
 import { postgresDialect } from "./dialect.ts";

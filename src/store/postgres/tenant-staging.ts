@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import type { Block, Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { makeAlias } from "../aliases.ts";
-import { leftoverIds } from "../left-claims.ts";
+import { leftoverIds } from "../leftover-claims.ts";
 import { contentMissing, verifyLongBytes } from "../rules.ts";
 import { newValue } from "../server-data.ts";
 import { rows, type Steps } from "../steps.ts";

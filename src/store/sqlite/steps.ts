@@ -1,6 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises";
 import Database from "#better-sqlite3";
-import { removeClaims } from "../left-claims.ts";
+import { removeClaims } from "../leftover-claims.ts";
 import type { Statement, Steps, Write } from "../steps.ts";
 import type { ReadTransaction } from "../tenant-snapshot.ts";
 import { storeNow } from "./clock.ts";

@@ -8,7 +8,7 @@ import type { Block } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { withLock, lockFile } from "../../lib/file-lock.ts";
 import { makeAlias } from "../aliases.ts";
-import { leftoverIds, removeClaims } from "../left-claims.ts";
+import { leftoverIds, removeClaims } from "../leftover-claims.ts";
 import { contentMissing, verifyBytes } from "../rules.ts";
 import { newValue } from "../server-data.ts";
 import { rows, type Steps, type Write } from "../steps.ts";

@@ -6,8 +6,8 @@ import type {
   ToolContract,
 } from "../../contract/contract.ts";
 import { findHeaderFaults } from "../../contract/parameter-headers.ts";
+import { isKey, sanitizeArguments, sanitizeFields } from "../../contract/sanitize.ts";
 import { findSkillFault } from "../../contract/skills.ts";
-import { isKey, sanitizeArguments, sanitizeFields } from "../../contract/sound.ts";
 import { cutText } from "../../lib/cut-text.ts";
 import { createYielder } from "../../lib/event-loop.ts";
 import { isObject, jsonText } from "../../lib/json.ts";

@@ -1,7 +1,7 @@
 import { tryParseJson } from "../../lib/json.ts";
+import { brokenAnswers, JsonScanner } from "./json-scanner.ts";
 import { needsReader, longResult, type LongMessage, type LongReader } from "./long-answers.ts";
 import { messageBounds, findMessages, type Deviate, type UpstreamMessage } from "./messages.ts";
-import { brokenAnswers, JsonScanner } from "./salvage.ts";
 
 /** The messages in some bytes, or why their server can no longer be used: `fault` completes "the server …". */
 export interface ReadMessages {

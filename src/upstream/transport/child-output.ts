@@ -1,7 +1,7 @@
 import type { Readable } from "node:stream";
 import { BerthError, type ErrorCode } from "../../lib/errors.ts";
 import { LineReader } from "../../lib/line-reader.ts";
-import type { MessageBudget } from "../../lib/message-room.ts";
+import type { MessageBudget } from "../../lib/message-budget.ts";
 import { Redactor } from "../../lib/redactor.ts";
 import { fixed } from "../../limits/fixed.ts";
 import type { Limits } from "../../limits/limits.ts";

@@ -2,7 +2,7 @@ import { rmSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import type { Duplex } from "node:stream";
 import { setTimeout as after } from "node:timers/promises";
-import type { MessageBudget } from "../../lib/message-room.ts";
+import type { MessageBudget } from "../../lib/message-budget.ts";
 import { Outbox } from "../../lib/outbox.ts";
 import { within } from "../../lib/within.ts";
 import { fixed } from "../../limits/fixed.ts";

@@ -5,8 +5,8 @@ import { readingBounds } from "../../lib/reading-bounds.ts";
 import type { LongReader } from "../messages/long-answers.ts";
 import { MessageReader, type ReadMessages } from "../messages/message-reader.ts";
 import type { Deviate } from "../messages/messages.ts";
-import { pieceCost, withoutByteOrderMark, type MessageBuffer } from "./held-bytes.ts";
 import type { Inflow } from "./inflow.ts";
+import { pieceCost, withoutByteOrderMark, type MessageBuffer } from "./message-buffer.ts";
 
 /** An event of a stream (`text/event-stream`). */
 export interface StreamEvent extends ReadMessages {

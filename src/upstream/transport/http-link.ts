@@ -2,15 +2,15 @@ import { clock } from "../../lib/clock.ts";
 import { cutText } from "../../lib/cut-text.ts";
 import { GrowingBytes } from "../../lib/growing-bytes.ts";
 import type { HttpReply, HttpRequestInit, HttpSender } from "../../lib/http-sender.ts";
-import type { MessageBudget } from "../../lib/message-room.ts";
+import type { MessageBudget } from "../../lib/message-budget.ts";
 import { printableLine } from "../../lib/printable.ts";
 import type { LongReader } from "../messages/long-answers.ts";
 import { MessageReader, type ReadMessages } from "../messages/message-reader.ts";
 import type { Deviate } from "../messages/messages.ts";
 import { UpstreamError } from "../messages/upstream-error.ts";
 import { readEvents, type StreamEvent } from "./events.ts";
-import { pieceCost, MessageBuffer, withoutByteOrderMark } from "./held-bytes.ts";
 import type { Inflow } from "./inflow.ts";
+import { pieceCost, MessageBuffer, withoutByteOrderMark } from "./message-buffer.ts";
 
 interface LinkOptions {
   readonly messageBytes: number;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { shownArguments } from "../../../src/features/consents/shown-arguments.ts";
+import { shownArguments } from "../../../src/features/consents/format-arguments.ts";
 
 const show = (args: object, charactersMax = 400): string => shownArguments(JSON.stringify(args), charactersMax);
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Contract, PromptContract, SkillContract, ToolContract } from "../../../src/contract/contract.ts";
-import type { WithholdPolicy } from "../../../src/entry/hold-fields.ts";
+import type { WithholdPolicy } from "../../../src/entry/withhold-fields.ts";
 import { judge, type Judgement } from "../../../src/features/drift/drift.ts";
 import { jsonBlock } from "../../../src/lib/cid.ts";
 import type { JsonSchema } from "../../../src/lib/json.ts";

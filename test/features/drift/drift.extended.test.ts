@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { compareContracts } from "../../../src/contract/compare.ts";
 import type { Contract } from "../../../src/contract/contract.ts";
-import type { WithholdPolicy } from "../../../src/entry/hold-fields.ts";
+import type { WithholdPolicy } from "../../../src/entry/withhold-fields.ts";
 import { judge } from "../../../src/features/drift/drift.ts";
 import { contractHash, knownParameters } from "../../../src/upstream/calls/contract-hash.ts";
 import { toContract, surveyServer } from "../../../src/upstream/calls/survey.ts";

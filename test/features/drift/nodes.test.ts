@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { sanitizeContract } from "../../../src/contract/sound.ts";
+import { sanitizeContract } from "../../../src/contract/sanitize.ts";
 import { unnamedEntry } from "../../../src/entry/entry.ts";
 import { approvedNow } from "../../../src/features/drift/approved.ts";
 import { makeCids } from "../../../src/host/offers/contract-cids.ts";

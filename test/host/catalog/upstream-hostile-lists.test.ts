@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { compareContracts } from "../../../src/contract/compare.ts";
 import type { Contract } from "../../../src/contract/contract.ts";
-import { sanitizeContract } from "../../../src/contract/sound.ts";
+import { sanitizeContract } from "../../../src/contract/sanitize.ts";
 import { openAssets } from "../../../src/http/assets.ts";
 import { createPages } from "../../../src/http/pages/pages.ts";
 import { createOffers } from "../../../src/http/pages/parts/offers.ts";

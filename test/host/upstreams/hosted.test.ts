@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { sanitizeContract } from "../../../src/contract/sound.ts";
+import { sanitizeContract } from "../../../src/contract/sanitize.ts";
 import { cidOf, makeCids } from "../../../src/host/offers/contract-cids.ts";
 import { HostedUpstream, type HostedNodes } from "../../../src/host/upstreams/hosted.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
-import type { Observed } from "../../../src/upstream/calls/observed.ts";
+import type { Observed } from "../../../src/upstream/calls/observe.ts";
 import type { Upstream } from "../../../src/upstream/upstream.ts";
 import { tool } from "../../support/hosted-upstreams.ts";
 import { until } from "../../support/until.ts";

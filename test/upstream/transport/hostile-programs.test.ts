@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
-import { MessageBudgets, programBacklog, type MessageBudget } from "../../../src/lib/message-room.ts";
+import { MessageBudgets, programBacklog, type MessageBudget } from "../../../src/lib/message-budget.ts";
 import type { UpstreamConnection } from "../../../src/upstream/calls/connection.ts";
 import { UpstreamError } from "../../../src/upstream/messages/upstream-error.ts";
 import { lower } from "../../support/lowered-limits.ts";

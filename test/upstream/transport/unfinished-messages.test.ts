@@ -3,7 +3,7 @@ import { PassThrough } from "node:stream";
 import { test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { BerthError } from "../../../src/lib/errors.ts";
-import { MessageBudgets, unfinishedUpstream, type MessageBudget } from "../../../src/lib/message-room.ts";
+import { MessageBudgets, unfinishedUpstream, type MessageBudget } from "../../../src/lib/message-budget.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
 import { readLongMessage, type LongReader } from "../../../src/upstream/messages/long-answers.ts";
 import { refusedByServer } from "../../../src/upstream/messages/upstream-error.ts";

@@ -16,7 +16,7 @@ import { parseJsonSource } from "../../../lib/json-source.ts";
 import { isObject } from "../../../lib/json.ts";
 import { compareText, prettyJson } from "../../../lib/pretty-json.ts";
 import { openSender } from "../../../network/public-fetch.ts";
-import type { Observed } from "../../../upstream/calls/observed.ts";
+import type { Observed } from "../../../upstream/calls/observe.ts";
 import { requireEntries } from "../../../upstream/calls/survey.ts";
 import { hostedVariables, type Launch } from "../../../upstream/launch/launch.ts";
 import { parseLauncher } from "../../../upstream/launch/launcher-uri.ts";

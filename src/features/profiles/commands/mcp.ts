@@ -2,7 +2,7 @@ import { jsonBlock } from "../../../lib/cid.ts";
 import type { JsonObject } from "../../../lib/json.ts";
 import { printableJson } from "../../../lib/printable.ts";
 import { contractHash } from "../../../upstream/calls/contract-hash.ts";
-import { observe } from "../../../upstream/calls/observed.ts";
+import { observe } from "../../../upstream/calls/observe.ts";
 import type { ListedTool } from "../../../upstream/messages/lists.ts";
 import { hostedCapabilities } from "../../../upstream/transport/questions.ts";
 import { oneOf, type RecordOptions } from "./options.ts";

@@ -13,11 +13,11 @@ import type { Ask } from "../../../upstream/messages/request.ts";
 import { hostedCapabilities } from "../../../upstream/transport/questions.ts";
 import type { Profile } from "../profile.ts";
 import { resolveReference, type ServerReference } from "../reference.ts";
-import type { Ahead } from "./ahead.ts";
 import { CallClock } from "./call-clock.ts";
 import { exitCodes, failureFields, printFailure, usageFailure } from "./failure.ts";
 import { Interruption } from "./interruption.ts";
 import { ReaderGone } from "./output.ts";
+import type { Ahead } from "./start-ahead.ts";
 
 /** Options of every command that reaches an upstream. */
 export interface ReachOptions {

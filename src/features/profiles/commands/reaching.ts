@@ -1,10 +1,10 @@
 import { Command } from "commander";
 import { run } from "../../../commands/run.ts";
 import { packageVersion } from "../../../config.ts";
-import type { Ahead } from "./ahead.ts";
 import * as commands from "./pipes.ts";
 import { beginWith } from "./reach.ts";
 import { registerUpstreamCommands } from "./register.ts";
+import type { Ahead } from "./start-ahead.ts";
 
 /** Runs the commands that reach upstreams; `name` is the program's name. */
 export async function runReaching(name: "berth" | "berth-mcp", ahead: Ahead | undefined): Promise<void> {

@@ -1,6 +1,6 @@
 import { compareContractsYielding } from "../../../contract/compare.ts";
 import type { Contract } from "../../../contract/contract.ts";
-import { sanitizeContract } from "../../../contract/sound.ts";
+import { sanitizeContract } from "../../../contract/sanitize.ts";
 import type { ReleaseParts } from "../../../host/catalog/release.ts";
 import type { ReleaseVersion } from "../../../host/catalog/releases.ts";
 import { storedStructure } from "../../../host/directory/stored-structure.ts";

@@ -1,6 +1,12 @@
 import type { ContractChange } from "../../../contract/change.ts";
 import type { Contract } from "../../../contract/contract.ts";
-import { byKey, withheldKinds, listItems, type WithheldItem, type WithheldKind } from "../../../contract/held-items.ts";
+import {
+  byKey,
+  withheldKinds,
+  listItems,
+  type WithheldItem,
+  type WithheldKind,
+} from "../../../contract/withheld-items.ts";
 import type { UpstreamState } from "../../../host/upstreams/hosting.ts";
 import { decodeJson, jsonBlock } from "../../../lib/cid.ts";
 import { indentedJson } from "../../../lib/json.ts";

@@ -9,7 +9,7 @@ import { LongText } from "../../../lib/long-text.ts";
 import { fixed } from "../../../limits/fixed.ts";
 import { limitVariable, type Limits } from "../../../limits/limits.ts";
 import { UpstreamError } from "../../../upstream/messages/upstream-error.ts";
-import { memoryBytes } from "../../question-length.ts";
+import { memoryBytes } from "../../question-limits.ts";
 import type { ResultWriter } from "../results.ts";
 import type { TaskStore } from "./task-store.ts";
 import { beginWork, type TaskCallee, type TaskOrder, type UntilTask, type TaskWork } from "./task-work.ts";

@@ -1,7 +1,7 @@
 import { BerthError } from "../../../lib/errors.ts";
 import { JsonText, type JsonObject } from "../../../lib/json.ts";
 import type { Records } from "../../../lib/records.ts";
-import { RecordUsage } from "../../kept-count.ts";
+import { RecordUsage } from "../../record-usage.ts";
 import type { Task } from "./task.ts";
 
 export type TaskRecords = Pick<Records, "now" | "record" | "putRecord">;

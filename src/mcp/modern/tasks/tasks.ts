@@ -12,7 +12,7 @@ import { readCallerContext } from "../../../outcome/context.ts";
 import type { TaskOfUpstream } from "../../../upstream/messages/request.ts";
 import { logReporter, progressReporter } from "../../methods/calls.ts";
 import type { Client, MethodCall } from "../../protocol.ts";
-import { ANSWER_BYTES, memoryBytes, TOO_MANY_ANSWERS } from "../../question-length.ts";
+import { ANSWER_BYTES, memoryBytes, TOO_MANY_ANSWERS } from "../../question-limits.ts";
 import type { Listeners } from "../notify-listeners.ts";
 import { ask, releaseCatalog, readInputResponses, type QuestionParts } from "../questions.ts";
 import type { ResultWriter } from "../results.ts";

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
-import { findCpuQuota } from "../../../src/processes/quota/processor-quota.ts";
+import { findCpuQuota } from "../../../src/processes/quota/cpu-quota.ts";
 
 describe("the CPU quota of Berth's container", () => {
   let folder: string;

@@ -8,7 +8,7 @@ import { after, afterEach, before, beforeEach, describe, it } from "node:test";
 import { clock } from "../../src/lib/clock.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { parseAllowedHost } from "../../src/network/allow-list.ts";
-import { EgressSocket } from "../../src/network/door.ts";
+import { EgressSocket } from "../../src/network/egress-socket.ts";
 import type { SocketGrant, SocketLimits, RelayReply } from "../../src/network/relay-wire.ts";
 import { TenantSockets } from "../../src/network/tenant-sockets.ts";
 import { runs } from "../support/fast-check.ts";

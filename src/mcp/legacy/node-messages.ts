@@ -1,9 +1,9 @@
 import type { Cluster } from "../../cluster/cluster.ts";
-import type { NodeRequests } from "../../cluster/errands.ts";
+import type { NodeRequests } from "../../cluster/node-requests.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { RequestId } from "../json-rpc.ts";
-import { ANSWER_BYTES } from "../question-length.ts";
+import { ANSWER_BYTES } from "../question-limits.ts";
 import { nodeOfQuestion, type ClientAnswer, type Session } from "./session.ts";
 import type { Sessions } from "./sessions.ts";
 

@@ -1,5 +1,5 @@
 import { GrowingBytes } from "../../lib/growing-bytes.ts";
-import type { BudgetedMessage, MessageBudget } from "../../lib/message-room.ts";
+import type { BudgetedMessage, MessageBudget } from "../../lib/message-budget.ts";
 import { UpstreamError } from "../messages/upstream-error.ts";
 
 const PIECE_BYTES = 512;

@@ -1,5 +1,5 @@
 import type { Contract } from "../contract/contract.ts";
-import { sanitizeContract } from "../contract/sound.ts";
+import { sanitizeContract } from "../contract/sanitize.ts";
 import { readConfigCid } from "../entry/entry.ts";
 import { mcpsReadBounds } from "../entry/mcps.ts";
 import type { ReleaseParts } from "../host/catalog/release.ts";
@@ -10,8 +10,8 @@ import type { Draft } from "../lib/draft.ts";
 import { yieldToCalls, createYielder } from "../lib/event-loop.ts";
 import { isObject, isSameJson, type Json } from "../lib/json.ts";
 import type { Limits } from "../limits/limits.ts";
-import { unlessDamaged } from "../store/if-sound.ts";
 import type { NameChange, Store } from "../store/store.ts";
+import { unlessDamaged } from "../store/unless-damaged.ts";
 import type { Subject, Version } from "./edits.ts";
 import { entryText, readRawEntries, resolveEntry, textAt, type RawEntries } from "./mcps-text.ts";
 

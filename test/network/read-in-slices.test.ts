@@ -7,7 +7,7 @@ import { clock } from "../../src/lib/clock.ts";
 import type { ReadingTime } from "../../src/lib/reading-time.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { Fetches } from "../../src/network/fetches.ts";
-import { readInSlices } from "../../src/network/read-in-turns.ts";
+import { readInSlices } from "../../src/network/read-in-slices.ts";
 import { listening } from "../support/listening.ts";
 import { inOneOf, until } from "../support/until.ts";
 
