@@ -1,6 +1,6 @@
 import type { CallToolResult, Tool } from "@modelcontextprotocol/client";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { appUriOf } from "../../../contract/apps.ts";
+import { readAppUri } from "../../../contract/apps.ts";
 import { explain, type Explained } from "../explain.ts";
 import { Failure } from "../outcome/failure.tsx";
 import { LongText } from "../outcome/long-text.tsx";
@@ -21,7 +21,7 @@ interface AppOfRunProps {
 /** The app of a tool, for the last result of it. */
 export function AppOfRun({ runner, tool, ...rest }: AppOfRunProps) {
   const run = useStore(runner.run);
-  const uri = appUriOf(tool);
+  const uri = readAppUri(tool);
   if (uri === undefined || run?.outcome?.kind !== "tool") return null;
   const { result } = run.outcome;
   return <AppView key={run.startedAt} uri={uri} tool={tool} args={run.args ?? {}} result={result} {...rest} />;
