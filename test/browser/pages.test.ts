@@ -181,7 +181,7 @@ const PAGES: Record<string, [path: string, use: (page: Page) => Promise<unknown>
         await press(page, "Review it");
       };
       await review("<img src=x>");
-      await page.getByText("is no package of the registry").waitFor();
+      await page.getByText("is not a package of the registry").waitFor();
       await review("greet@^1");
       await page
         .getByRole("region", { name: /what this would change/ })

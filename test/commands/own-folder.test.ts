@@ -181,7 +181,7 @@ describe("berth check", () => {
       /^mcps\.json:\d+:19 \/gone\/definition: error: There is no file "gone\.ts"/m,
       /^mcps\.json:\d+:\d+ \/throws\/tools\/nothing: error \(tool nothing\): .*no tool function "nothing"/m,
       /^part\.ts:1:\d+: error: .*\.\/word\.ts/m,
-      /^throws\.ts:1:\d+: error: No function of it can be called.*no reason/m,
+      /^throws\.ts:1:\d+: error: Its functions cannot be called.*no reason/m,
       /^mcps\.json:\d+:5 \/part\/enabeld: error: .*no field "enabeld"/m,
       /^mcps\.json:\d+:19 \/out\/definition: error: .*outside/m,
       /^6 servers in this folder: \d+ errors, \d+ warnings?$/m,

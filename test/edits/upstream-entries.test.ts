@@ -92,7 +92,7 @@ describe("a save of entries with upstreams", () => {
     assert.equal(outcome, "starting");
     assert.match(
       changes[0].message,
-      /Nobody knows what .* will offer before it has started, so nobody can tell what breaks/,
+      /What "known" will offer is unknown until it has started, so it may break callers/,
     );
     writeFileSync(join(folder, "enough"), "");
     assert.equal((await call(`${berth.url}/mcp/late`, "echo")).content[0].text, "fine");

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import "../../src/compose/features.ts";
 import { readEntry } from "../../src/entry/entry.ts";
 import { ENVIRONMENT_NAMES_MAX } from "../../src/entry/environment-fields.ts";
 import { withOperatorGrants } from "../../src/host/calls/operator-grants.ts";

@@ -207,7 +207,10 @@ describe(`the sockets of ${GUESTS} guests`, () => {
       const { message } = await ask("failed", { how, host: "example.org", port: 1 });
       assert.match(message, /^example\.org cannot be looked up: "network" of the entry "guest"/);
     }
-    assert.match((await ask("failed", { how: "mx", host: "localhost", port: 1 })).message, /addresses only/);
+    assert.match(
+      (await ask("failed", { how: "mx", host: "localhost", port: 1 })).message,
+      /only addresses, and only of hosts/,
+    );
     const { code } = await ask("failed", { how: "net", host: "db.invalid", port: 5432 });
     assert.equal(code, "ENOTFOUND");
   });

@@ -52,7 +52,7 @@ test("refuses a first line with which no call can run, and says what to write", 
       "-S bash #",
     ].map((argument): [string, string] => [
       `#!/usr/bin/env ${argument}`,
-      "may only give env an interpreter and its options.*",
+      "can only pass env an interpreter and its options.*",
     ]),
     [`#!/bin/bash ${"x".repeat(255)}`, "has more than 255 characters.*"],
   ];

@@ -268,7 +268,7 @@ describe("a copy is refused", () => {
     if (postgres) {
       const nul = await fullFolder();
       await query(nul, "UPDATE token SET name = 'a' || char(0) || 'b'");
-      await refused(nul, target, /the column name of the row "tok_1" of token has the character NUL/);
+      await refused(nul, target, /the column name of row "tok_1" in token contains a NUL character/);
     }
     const [content] = await query(source, "SELECT cid FROM content ORDER BY id LIMIT 1");
     await query(source, `UPDATE content SET bytes = x'00' WHERE cid = '${String(content!["cid"])}'`);

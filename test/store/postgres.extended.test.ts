@@ -66,7 +66,7 @@ test("a database that cannot keep every text is refused, and one whose user may 
     return Object.assign(url, { pathname: `/${name}`, username: user }).href;
   };
   await postgres.query("CREATE DATABASE bytes ENCODING 'SQL_ASCII' TEMPLATE template0");
-  const message = /encoding SQL_ASCII, and must have UTF8; make it with/;
+  const message = /encoding of the database is SQL_ASCII instead of UTF8; create it with/;
   await assert.rejects(openPostgresStore({ database: urlOf("bytes") }), { code: "store_failed", message });
   await postgres.query("CREATE ROLE guest LOGIN");
   await postgres.query("CREATE DATABASE theirs");

@@ -9,6 +9,7 @@ import { tenantLimits } from "../../src/admission/tenant-limits.ts";
 import type { Cluster } from "../../src/cluster/cluster.ts";
 import type { NodeRequests } from "../../src/cluster/node-requests.ts";
 import { createSseRoute } from "../../src/features/legacy-sse/sse-route.ts";
+import { callNatively } from "../../src/features/native/call-natively.ts";
 import type { Host } from "../../src/host/host.ts";
 import type {
   CallOptions,
@@ -142,7 +143,7 @@ export async function startRig(
   const log = createLog("silent");
   const { records = memoryRecords(), nodes } = options;
   const { cluster, errands } = memoryNode(records, nodes, options.limits);
-  const endpoint = new Endpoint({ berthVersion: "0", log, records, cluster, errands, ...options, host });
+  const endpoint = new Endpoint({ berthVersion: "0", log, records, cluster, errands, callNatively, ...options, host });
   const limits = { ...defaultLimits, ...some };
   const http = createHttpServer(limits, { reasons: () => Promise.resolve([]) }, log);
   http.serve({
@@ -259,7 +260,7 @@ export function declaring(capabilities: JsonObject): JsonObject {
 /** A client of a host's server over stdio: says messages, and reads the next one. */
 export function stdioClient(host: MemoryHost, options: Partial<EndpointOptions> = {}) {
   const log = createLog("silent");
-  const endpoint = new Endpoint({ host, berthVersion: "0", log, ...loneNode(), ...options });
+  const endpoint = new Endpoint({ host, berthVersion: "0", log, callNatively, ...loneNode(), ...options });
   const [input, output] = [new PassThrough(), new PassThrough()];
   const place = { tenant: "default", server: "server", limits: { bodyBytes: 1_000_000 } };
   const connection = new StdioConnection({ endpoint, ...place, input, output, log });

@@ -91,7 +91,7 @@ describe("limits of tenants", () => {
     const limits = { cpuMsPerSecond: 50 };
     await onStoreOf(hasty, (store) => addTenant(store, "thrifty", { servers: { spin: SPIN }, limits }));
     const why =
-      /longer than its deadline of 5000 ms: the guests of the tenant "thrifty" may use 50 ms of processor time in/;
+      /longer than its deadline of 5000 ms: the guests of the tenant "thrifty" may use 50 ms of CPU time per second/;
     await inOneOf(3, async () => {
       const { content } = await call(`${hasty.url}/t/thrifty/mcp/spin`, "spin");
       assert.match(content[0].text, why);

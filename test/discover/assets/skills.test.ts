@@ -157,7 +157,7 @@ describe("a skill beyond a limit is left out, and the others are found", () => {
 
   it("of skillFrontmatterBytes", (t) => {
     t.after(lower({ skillFrontmatterBytes: 20 }));
-    assert.match(ofText(SKILL)[0]!, /may have 20/);
+    assert.match(ofText(SKILL)[0]!, /the limit is 20/);
   });
 });
 

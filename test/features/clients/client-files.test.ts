@@ -113,7 +113,7 @@ describe("a client's own file (C6)", () => {
       "with a table on one line",
       codex,
       'a = 1\nmcp_servers = { a = { url = "b" } }\n',
-      /file:2:1: mcp_servers\.echo is written in another way/,
+      /file:2:1: mcp_servers\.echo is not written as a table/,
     ],
   ] as const) {
     it(`${what} is refused with its line and column`, () => {

@@ -53,7 +53,7 @@ describe("berth connect", () => {
 
   it("writes a project's file, of all servers, under another name (C6)", async () => {
     const added = await exits(0, connect(["--client", "claude-code", "--project", "--name", "all", "--yes"]));
-    assert.match(added.stderr, /Servers of a project's file must be approved/);
+    assert.match(added.stderr, /Servers in a project's file must be approved/);
     const { mcpServers } = JSON.parse(await readFile(join(folder, ".mcp.json"), "utf8")) as { mcpServers: object };
     assert.deepEqual(mcpServers, { all: { type: "http", url: `${berth.url}/mcp` } });
     const { code, stderr } = await connect(["echo", "--client", "claude-desktop", "--project", "--yes"]);
@@ -174,7 +174,7 @@ describe("berth connect", () => {
         ["http://127.0.0.1:1/mcp/echo", "--client", "codex"],
         /no MCP server answers at http:\/\/127\.0\.0\.1:1\/mcp\/echo/,
       ],
-      [["http://ada:s3cret@127.0.0.1:1/mcp/echo", "--client", "codex"], /more than a host and a path/],
+      [["http://ada:s3cret@127.0.0.1:1/mcp/echo", "--client", "codex"], /must have only a host and a path/],
       [["echo", "--url", "ftp://x", "--client", "codex"], /"ftp:\/\/x" is not an http or https URL/],
       [["echo", "--name", "a.b", "--client", "codex"], /--name takes letters, digits and "-"/],
     ] as const) {

@@ -122,7 +122,7 @@ describe("the calls that a server keeps", () => {
     };
     const { kept, call } = keeping({ retainedCallDelayMs: 1 }, { add: away });
     call({ n: 1 });
-    await until(() => lines.some(({ msg }) => /Berth tries again/.test(msg)), "it has been tried");
+    await until(() => lines.some(({ msg }) => /Berth will try again/.test(msg)), "it has been tried");
     call({ n: 2 });
     isAway = false;
     await until(async () => (await textsOf(kept)).length === 2, "both are kept");

@@ -47,8 +47,8 @@ describe("berth state", () => {
       [["set", "notes", "a"], `"${"x".repeat(100)}"`, /stateBytes/],
       [["get", "notes", "a"], "", /has no state under the key "a"/],
       [["delete", "notes", "a"], "", /has no state under the key "a"/],
-      [["delete", "notes"], "", /name one key, or give --all/],
-      [["delete", "notes", "a", "--all"], "", /name one key, or give --all/],
+      [["delete", "notes"], "", /name one key, or use --all/],
+      [["delete", "notes", "a", "--all"], "", /name one key, or use --all/],
     ];
     for (const [args, input, message] of wrong) {
       const { code, stderr } = await run(args, input);

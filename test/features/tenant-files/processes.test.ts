@@ -167,7 +167,7 @@ describe("berth tenant export and import", () => {
     const printed = await exits(0, tenant(["export", "acme", ...here]));
     assert.match(
       printed.stderr,
-      /^The tenant acme is exported: 1 contents of 7 bytes, and 1 changes of names\.\nIt holds no tokens, /,
+      /^The tenant acme is exported: 1 contents of 7 bytes, and 1 changes of names\.\nThe file has no tokens, /,
     );
     const out = fileIn("acme.berth");
     assert.equal((await tenant(["export", "acme", "--out", out, ...here])).code, 0);
@@ -202,7 +202,7 @@ describe("berth tenant export and import", () => {
     assert.match(made.stderr, /The tenant acme is served at \/t\/acme\/mcp: .*\nLimits of its own: calls=7\.\n$/);
     assert.match((await tenant(["import", file, ...there])).stderr, /already: "acme"; replace it with --replace/);
     const asked = await tenant(["import", file, "--replace", ...there]);
-    assert.deepEqual([asked.code, /--yes replaces it\.\nNothing was imported/.test(asked.stderr)], [1, true]);
+    assert.deepEqual([asked.code, /use --yes to replace it\.\nNothing was imported/.test(asked.stderr)], [1, true]);
     await exits(0, tenant(["import", "-", "--replace", "--yes", ...there], readFileSync(file, "utf8")));
     assert.equal((await tenant(["import", "-", "--as", "next", ...there], readFileSync(file, "utf8"))).code, 0);
     const absent = await tenant(["import", fileIn("absent"), ...there]);

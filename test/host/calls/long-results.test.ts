@@ -59,7 +59,7 @@ describe("a long result is written as it was made where long values are read", (
       assert.ok(events.length > TEXT.length, "the answer has all of it");
     });
     // The event itself, which is as long as an error may be told.
-    const areExpected = seen.every((by) => /(servers-route|mcp\/native)/.test(by));
+    const areExpected = seen.every((by) => /(servers-route|native\/call-natively)/.test(by));
     assert.ok(areExpected, seen.join());
   });
 

@@ -15,7 +15,10 @@ it("reports too many requests to browsers as a page, and to programs as JSON", a
   };
   const page = await refused("text/html");
   assert.match(page.headers.get("retry-after")!, /^\d+$/);
-  assert.match(await page.text(), /<h1>Too many requests: the tenant &quot;default&quot; may begin 1/);
+  assert.match(
+    await page.text(),
+    /<h1>Too many requests: the tenant &quot;default&quot; is limited to 1 requests per second/,
+  );
   for (const accept of ["*/*", "application/json", "application/json, text/event-stream"]) {
     const response = await refused(accept);
     assert.match(response.headers.get("content-type")!, /^application\/json/, accept);

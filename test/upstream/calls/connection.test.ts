@@ -77,7 +77,7 @@ test("a launcher URI restricts the handshake to one era (J1)", async () => {
   for (const way of ["asks first", "ends at a modern hello"]) {
     await assert.rejects(connect(hostile(way, "&era=modern")), { code: "upstream_not_started" });
   }
-  await assert.rejects(connect(hostile("asks first", "&era=modern")), /does not know the era .*\(era=modern\)/);
+  await assert.rejects(connect(hostile("asks first", "&era=modern")), /does not support the era .*\(era=modern\)/);
 });
 
 test("a legacy server's question goes to the call that can answer it", async () => {
