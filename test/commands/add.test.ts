@@ -153,7 +153,7 @@ describe("berth add", () => {
     await write("plain.ts", "export function plain(): number {\n  return 1;\n}\n");
     await write("package.json", '{\n  "workspaces": ["a"],\n  "dependencies": {\n    "papers": "^2.0.0"\n  }\n}\n');
     const unlocked = await exits(1, run("discover", "say.ts"));
-    assert.match(unlocked.stderr, /^package\.json:4:\d+.*error: There is no package-lock\.json beside it/m);
+    assert.match(unlocked.stderr, /^package\.json:4:\d+.*error: There is no package-lock\.json next to it/m);
     const plain = await exits(0, run("discover", "plain.ts"));
     assert.equal(plain.stderr, "");
   });

@@ -117,7 +117,7 @@ describe("what upstreams say", () => {
     assert.deepEqual(rows(body.result.tools, "name"), ["good"]);
     const problems = await hostedServer(berth, "marks").problems();
     for (const why of [
-      /\\"number\\" is left out: the header \\"Region\\" can carry a string, an integer or a boolean/,
+      /\\"number\\" is left out: the header \\"Region\\" can only carry a string, an integer or a boolean/,
       /\\"twice\\" is left out: the header \\"region\\" is named twice/,
       /\\"space\\" is left out: the header name \\"two words\\" must be one word/,
     ]) {

@@ -21,7 +21,7 @@ describe("pages of hosted upstreams", () => {
     await until(async () => (await read(berth, "/mcp")).includes("needs review"));
     const listed = await read(berth, "/mcp");
     assert.match(listed, /<a href="\/mcp\/meta\/server\?tab=upstream">needs review<\/a>[^]*Upstream \(node\)<\/td>/);
-    assert.doesNotMatch(listed, /running|held back/);
+    assert.doesNotMatch(listed, /running|withheld/);
     const page = await read(berth, "/mcp/meta/server?tab=upstream");
     assert.match(page, /hello[^]*breaking[^]*needs review/);
     assert.match(page, /<span class="removed">-[^<]*Says hello\.&quot;/);
