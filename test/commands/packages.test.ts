@@ -66,7 +66,7 @@ describe("berth packages", () => {
     for (const [args, message] of [
       [["restore", "bafkreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy"], /never were/],
       [["remove", "nowhere"], /"nowhere" is not in the set/],
-      [["add", "git+https://example.com/x.git"], /no package of the registry/],
+      [["add", "git+https://example.com/x.git"], /is not a package of the registry/],
     ] as const) {
       const { stderr } = await exits(2, packages(...args));
       assert.match(stderr, message);

@@ -101,7 +101,7 @@ export function scriptsContract(mode: Mode): void {
     it("refuses names and texts that no environment can hold", async () => {
       assert.match(failureOf(await run("true", { env: { "a-b": "1" } })).message, /"a-b" cannot be the name/);
       assert.match(failureOf(await run("true", { env: { "A=B": "1" } })).message, /cannot be the name/);
-      assert.match(failureOf(await run("true", { argv: ["a\0b"] })).message, /zero character/);
+      assert.match(failureOf(await run("true", { argv: ["a\0b"] })).message, /contains a NUL character/);
     });
 
     it("outputBytes: one byte more is a failure", async () => {

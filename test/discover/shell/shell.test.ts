@@ -170,7 +170,7 @@ test("a warning leaves the tool in", () => {
 
 test("no parameter can steer the shell that runs the script", () => {
   const names = {
-    "Berth itself": "BERTH_CONTEXT BERTH_OPTIONS BERTH_ANYTHING",
+    Berth: "BERTH_CONTEXT BERTH_OPTIONS BERTH_ANYTHING",
     "the shell": "PATH IFS ENV HOME BASH_ENV BASHOPTS SHELLOPTS PS4 PWD CDPATH OPTIND SECONDS UID REPLY",
     "the dynamic loader": "LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT",
     "the C library": "LC_ALL LC_CTYPE LANG GLIBC_TUNABLES GCONV_PATH LOCPATH NLSPATH TZ TMPDIR MALLOC_ARENA_MAX",
