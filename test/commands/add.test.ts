@@ -125,7 +125,7 @@ describe("berth add", () => {
     await run("add", "papers@2.2.0");
     await until(async () => {
       const { content: again } = await call(`${dev.url}/mcp/hello`, "say", { word: "hello" });
-      return again[0].text === "reprinted";
+      return again?.[0].text === "reprinted";
     });
   });
 

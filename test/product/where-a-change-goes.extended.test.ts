@@ -162,8 +162,9 @@ export const gardenPage: PageRoute<{ readonly pages: Pages }> = {
     },
     works: async (berth) => {
       const api = apiOf(berth);
-      const { body: entry } = await api.send("GET", "/entries/echo");
-      const { status, body } = await api.put("/entries/echo", JSON.stringify({ ...entry, strength: "strong" }));
+      const { files } = (await api.send("GET", "/entries/echo")).body;
+      const entry = JSON.stringify({ ...JSON.parse(files.echo), strength: "strong" });
+      const { status, body } = await api.put("/entries/echo", entry);
       assert.equal(status, 200, JSON.stringify(body));
       assert.match(await page(`${berth.url}/mcp/meta/echo?tab=settings`), /Strength/);
     },

@@ -327,7 +327,7 @@ test("a database that is behind of what was read, or of another timeline, is tol
   t.after(store.onReplaced(() => void replaced++));
   await save(store, "one");
   await save(store, "two");
-  const told = () => warnings.filter(([said]) => typeof said === "string" && said.includes("taken over")).length;
+  const told = () => warnings.filter(([said]) => typeof said === "string" && said.includes("took over")).length;
   const other = await open(t, url);
   await save(other, "three");
   const heard = listen(t, store);
