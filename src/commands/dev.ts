@@ -313,7 +313,7 @@ async function faultOfFile(path: string): Promise<string | undefined> {
   return stats.isFile() ? undefined : "this is not a file";
 }
 
-/** Reads files as definitions and brings the names of a store to them. */
+/** Reads files as definitions, and updates the names of a store to match. */
 class DevFiles {
   readonly #store: Store;
   readonly #tenant: string;

@@ -163,7 +163,7 @@ export const gardenPage: PageRoute<{ readonly pages: Pages }> = {
     works: async (berth) => {
       const api = apiOf(berth);
       const { files } = (await api.send("GET", "/entries/echo")).body;
-      const entry = JSON.stringify({ ...JSON.parse(files.echo), strength: "strong" });
+      const entry = JSON.stringify({ ...JSON.parse(Object.values<string>(files)[0]!), strength: "strong" });
       const { status, body } = await api.put("/entries/echo", entry);
       assert.equal(status, 200, JSON.stringify(body));
       assert.match(await page(`${berth.url}/mcp/meta/echo?tab=settings`), /Strength/);
