@@ -6,7 +6,7 @@ import ts from "typescript";
 
 const MAXIMA = { word: 1318, name: 2455, title: 749, sentence: 4 };
 
-/** What to write instead. By sense where a pattern can tell: a letter of the alphabet is a letter. */
+/** Patterns, each with better terms. They go by sense where they can: a letter of the alphabet is a letter. */
 const WORDS = [
   [/\b(?:nobody|no one|whoever|whosoever)\b/i, "no client, no user, the caller"],
   [/\banew\b/i, "again"],

@@ -36,16 +36,16 @@ describe("the core without features", () => {
       const folder = temporaryFolder(t);
       copyProject(folder, "package.json", "reference_templates", "boot", "dist/src", "dist/views.cjs", "dist/browser");
       remove(name, join(folder, "dist/src"), "js");
-      const { url, close } = await serveCopy(folder);
-      t.after(close);
-      const { content } = await call(`${url}/mcp/echo`, "echo", { message: "hello" });
+      const berth = await serveCopy(folder);
+      t.after(() => berth.close());
+      const { content } = await call(`${berth.url}/mcp/echo`, "echo", { message: "hello" });
       assert.deepEqual(content, [{ type: "text", text: "hello" }]);
       for (const [field, { feature, type }] of entryFieldList as readonly (readonly [string, EntryField])[]) {
         if (feature !== name) continue;
         const value = VALUES[type];
         assert.ok(value, `a value of the type ${type}`);
         const entry = JSON.stringify({ definition: "echo.ts", [field]: value });
-        const { body } = await withStatus(422, apiOf({ url }).put("/entries/echo", entry));
+        const { body } = await withStatus(422, apiOf(berth).put("/entries/echo", entry));
         assert.match(JSON.stringify(body), new RegExp(`${field}\\\\" needs the feature \\\\"${name}\\\\"`));
       }
     });
