@@ -46,13 +46,15 @@ test("a start removes what a killed Berth left, and nothing that another one use
   const drafting = async (name: string): Promise<{ child: ChildProcess; draft: string }> => {
     const module = JSON.stringify(join(packageRoot, "dist", "src", "lib", "draft-file.js"));
     const work = "(draft) => (console.log(draft), new Promise(() => setInterval(() => {}, 1000)))";
-    const script = `const { inDraft } = await import(${module}); await inDraft(${JSON.stringify(name)}, ${work});`;
+    const script = `const { withDraftFile } = await import(${module}); await withDraftFile(${JSON.stringify(name)}, ${work});`;
     const child = spawn(process.execPath, ["--input-type=module", "-e", script], {
       stdio: ["ignore", "pipe", "inherit"],
     });
     children.push(child);
-    const [said] = (await once(child.stdout.setEncoding("utf8"), "data")) as [string];
-    return { child, draft: said.trim() };
+    for await (const name of child.stdout.setEncoding("utf8") as AsyncIterable<string>) {
+      return { child, draft: name.trim() };
+    }
+    assert.fail("it ended without a draft");
   };
 
   const living = await started(join(folder, "other"));
