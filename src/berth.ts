@@ -8,6 +8,7 @@ import { closeInherited } from "./processes/inherited-descriptors.ts";
  * counts: they load the least. All other commands come from cli.ts.
  */
 const reaching: ReadonlySet<string> = new Set(["inspect", "cat", "head", "tail", "put", "profile", "mcp"]);
+const serving: ReadonlySet<string> = new Set(["serve", "dev"]);
 
 void start(process.argv.slice(2));
 
@@ -17,5 +18,6 @@ async function start(argv: readonly string[]): Promise<void> {
     const ahead = startAhead(argv);
     const { runReaching } = await import("./features/profiles/commands/reaching.ts");
     await runReaching("berth", ahead);
-  } else await import("./cli.ts");
+  } else if (serving.has(argv[0] ?? "")) await import("./serving-cli.ts");
+  else await import("./cli.ts");
 }

@@ -1,0 +1,2 @@
+/** cli.ts, bundled for the commands that serve (scripts/bundle-commands.mjs). */
+import "./cli.ts";
