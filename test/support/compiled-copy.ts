@@ -18,7 +18,7 @@ export function copyProject(folder: string, ...paths: string[]): void {
 export async function compileCopy(folder: string, ...options: string[]): Promise<void> {
   const file = join(folder, "tsconfig.json");
   writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file, "utf8")), include: ["src"] }));
-  const tsc = join(packageRoot, "node_modules/typescript/bin/tsc");
+  const tsc = join(packageRoot, "node_modules/typescript-7/bin/tsc");
   await run(process.execPath, [tsc, "-p", folder, ...options]).catch((error: { stdout: string }) => {
     throw new Error(error.stdout, { cause: error });
   });
