@@ -28,7 +28,7 @@ export function parseDraft(body: string): Draft | null {
   }
   if (draft === null) return null;
   if (!isDraft(draft)) {
-    throw new BerthError("invalid_params", "plain/plain");
+    throw new BerthError("invalid_params", "send {entry, files} with texts by path, or a single text as text/plain");
   }
   const { entry, files } = draft;
   return { entry, files };
