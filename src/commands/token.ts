@@ -1,6 +1,7 @@
 import { stripVTControlCharacters } from "node:util";
 import { readTokenRequest } from "../access/token-request.ts";
 import { type TokenInfo, Tokens } from "../access/tokens.ts";
+import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import { printJson } from "./print.ts";
 import { type DataOptions, type TenantDataOptions, withStore } from "./with-store.ts";
 
@@ -29,7 +30,12 @@ export async function createToken(options: CreateTokenOptions): Promise<number> 
     if (options.json) printJson(created, 2);
     else console.log(created.token);
     console.error(`This token of the tenant ${options.tenant} is shown once: ${permissionsOf(created)}.`);
-    console.error(`Its id is ${created.id}; "berth token revoke ${created.id}" ends it.`);
+    const { tenant, data } = options;
+    const place = [
+      tenant === DEFAULT_TENANT ? "" : ` --tenant ${tenant}`,
+      data === undefined ? "" : ` --data "${data}"`,
+    ];
+    console.error(`To revoke it: berth token revoke ${created.id}${place.join("")}`);
     return 0;
   });
 }
