@@ -26,6 +26,7 @@ const programs = [
     why: "the tests of stores on Postgres use the system's, too; Debian has it in /usr/lib/postgresql",
   },
   { names: ["pgbouncer"], apt: "pgbouncer", why: "the tests of stores on Postgres reach it through pgbouncer" },
+  { names: ["caddy"], apt: "caddy", why: "tests serve behind the proxies of docs/operations.md" },
   { names: ["faketime"], apt: "faketime", why: "the tests of several nodes give one of them another time" },
 ];
 

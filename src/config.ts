@@ -50,6 +50,8 @@ export interface Config {
   readonly allowedOrigins: readonly string[];
   /** Scheme and host at which clients reach Berth through a proxy, such as `https://mcp.example.com`. */
   readonly publicUrl: string | undefined;
+  /** The path in front of all of Berth's at that address, such as `/berth`; empty for none. */
+  readonly publicPath: string;
   /** `required`: requests without a token are refused. `open`: no authentication, for local use only. */
   readonly access: "open" | "required";
   /** The operator's own token, with all rights to all tenants; a secret. */
@@ -174,13 +176,19 @@ export function readConfig(environment: NodeJS.ProcessEnv, overrides: Partial<Co
     return origins.filter(Boolean);
   };
 
-  const publicUrl = (): string | undefined => {
+  const publicAddress = (): Pick<Config, "publicUrl" | "publicPath"> => {
     const text = env["BERTH_PUBLIC_URL"] || undefined;
-    if (text === undefined) return undefined;
+    if (text === undefined) return { publicUrl: undefined, publicPath: "" };
     const url = URL.canParse(text) ? new URL(text) : undefined;
-    if (url && /^https?:$/.test(url.protocol) && url.href === `${url.origin}/`) return url.origin;
-    problems.push(`BERTH_PUBLIC_URL must be a scheme and a host, such as https://mcp.example.com, not "${text}"`);
-    return undefined;
+    const [, path = ""] = PUBLIC_PATH.exec(url?.pathname ?? "") ?? [];
+    if (url && /^https?:$/.test(url.protocol) && [`${url.origin}${path}`, `${url.origin}${path}/`].includes(url.href)) {
+      return { publicUrl: url.origin, publicPath: path };
+    }
+    problems.push(
+      "BERTH_PUBLIC_URL must be a scheme, a host and at most a path that is none of Berth's own, such as " +
+        `https://mcp.example.com or https://example.com/berth, not "${text}"`,
+    );
+    return { publicUrl: undefined, publicPath: "" };
   };
 
   const nodeAddress = (): Config["nodeAddress"] => {
@@ -230,7 +238,7 @@ export function readConfig(environment: NodeJS.ProcessEnv, overrides: Partial<Co
       .map((host) => host.trim())
       .filter(Boolean),
     allowedOrigins: allowedOrigins(),
-    publicUrl: publicUrl(),
+    ...publicAddress(),
     access: accessMode,
     adminToken: adminToken(),
     oauth: {
@@ -269,6 +277,9 @@ export function readConfig(environment: NodeJS.ProcessEnv, overrides: Partial<Co
 
 /** More than the CPUs of most machines; with more, each one's share of the machine's limits would be too small. */
 const WORKERS_MAX = 32;
+/** A request without it, from a proxy that removes it, must not be taken for one with it. */
+const PUBLIC_PATH =
+  /^((?!\/(?:api|assets|audit|content|healthz|mcp|metrics|packages|readyz|secrets|servers|sign-in|sign-out|state|t|tenant|variables)(?:\/|$))(?:\/[\w.~-]+)*)\/?$/;
 
 /** The longest timer, 24.8 days: a longer one fires immediately. */
 const TIMER_MS_MAX = 2 ** 31 - 1;

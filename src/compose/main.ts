@@ -89,7 +89,7 @@ export async function startBerth(
   // Serving on stdio does not wait for it.
   const { createHttpServer } = await import("../http/server.ts");
   const readiness = new ServiceReadiness(log, config.limits);
-  const http = createHttpServer(config.limits, readiness, log);
+  const http = createHttpServer(config, readiness, log);
   const { server } = http;
   if (siblings?.port === undefined) await listen(server, config);
   const spawner = openSpawnHelper({
@@ -108,7 +108,7 @@ export async function startBerth(
   const sealer = createSealer(core.sealKeys, () => store.now());
   const signIns = new SignIns(sealer, store, config.limits, (id) => cluster.tell(SIGNED_OUT, { id }));
   cluster.on(SIGNED_OUT, ({ id }) => signIns.endedElsewhere(id as string));
-  const { allowedHosts, allowedOrigins, publicUrl, limits } = config;
+  const { allowedHosts, allowedOrigins, publicUrl, publicPath, limits } = config;
   const features = await Promise.all(
     core.features.map(async ({ routes }) => (await routes?.(siblings?.figures)) ?? {}),
   );
@@ -119,6 +119,7 @@ export async function startBerth(
     allowedHosts,
     allowedOrigins,
     publicUrl,
+    publicPath,
     limits,
     log,
     signIns,

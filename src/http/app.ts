@@ -74,6 +74,7 @@ export interface AppParts extends Omit<ApiOptions, "bodies" | "checks"> {
 interface AppOptions extends AppParts {
   readonly bodies: Bodies;
   readonly isProxied: boolean;
+  readonly publicPath: string;
   readonly challenge: Challenge;
   readonly resources: Resources;
   readonly originOf: OriginOf;
@@ -83,7 +84,7 @@ interface AppOptions extends AppParts {
 /** The Express application: everything but the MCP endpoint. Routes are named by their URL. */
 export function createApp(options: AppOptions): Route {
   const app = express();
-  const assets = openAssets();
+  const assets = openAssets(options.publicPath);
   const added = options.features.flatMap(({ pages = [] }) => pages);
   const sections = options.features.flatMap(({ sections = [] }) => sections);
   const setups = options.features.flatMap(({ setups = [] }) => setups);

@@ -23,7 +23,7 @@ const TYPES: Readonly<Record<string, string>> = {
 };
 const ENCODINGS: Readonly<Record<string, string>> = { br: ".br", gzip: ".gz", identity: "" };
 
-export function openAssets(): Assets {
+export function openAssets(publicPath = ""): Assets {
   const { entries, files } = JSON.parse(readFileSync(join(FOLDER, "assets.json"), "utf8")) as {
     entries: Record<string, string>;
     files: string[];
@@ -35,7 +35,7 @@ export function openAssets(): Assets {
     url(name) {
       const file = entries[name];
       if (file === undefined) throw new Error(`there is no asset ${name}; npm run build makes them`);
-      return `/assets/${file}`;
+      return `${publicPath}/assets/${file}`;
     },
     async serve(request, response) {
       const { file } = request.params;

@@ -13,10 +13,14 @@ export interface Readiness {
  * know, without a token, so neither checks the Host or tells anything of what is hosted. Returns false for every other
  * request.
  */
-export function createHealth(readiness: Readiness): (request: IncomingMessage, response: ServerResponse) => boolean {
+export function createHealth(
+  readiness: Readiness,
+  publicPath = "",
+): (request: IncomingMessage, response: ServerResponse) => boolean {
   return ({ method, url }, response) => {
     if (method !== "GET" && method !== "HEAD") return false;
-    const [, path] = /^\/(healthz|readyz)(?:\?|$)/.exec(url ?? "") ?? [];
+    const inside = url?.startsWith(`${publicPath}/`) ? url.slice(publicPath.length) : url;
+    const [, path] = /^\/(healthz|readyz)(?:\?|$)/.exec(inside ?? "") ?? [];
     if (path === undefined) return false;
     if (path === "healthz") answer(response, 200, { status: "ok" });
     else void answerReadiness(readiness, response);

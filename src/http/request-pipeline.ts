@@ -235,7 +235,13 @@ const HOSTNAMES_MAX = 256;
  * other request is for `default`, and is not examined further. Never throws: an impossible tenant becomes the refusal
  * of the context, which is thrown when its tenant is read.
  */
-export function createLocate(tenancy: Pick<Tenancy, "unmapped" | "ofHost">): (context: RequestContext) => void {
+export function createLocate(
+  tenancy: Pick<Tenancy, "unmapped" | "ofHost">,
+  publicUrl?: string,
+  publicPath = "",
+): (context: RequestContext) => void {
+  const enter = publicUrl === undefined ? undefined : createEnter(publicUrl, publicPath);
+  const root = publicPath === "" ? ROOT : { ...ROOT, base: publicPath };
   // Requests carry the same few headers; bounded, because anyone can send any.
   const hostnames = new Map<string, string>();
   const hostnameIn = (header: string): string => {
@@ -249,22 +255,47 @@ export function createLocate(tenancy: Pick<Tenancy, "unmapped" | "ofHost">): (co
 
   return (context) => {
     const { request } = context;
+    enter?.(request);
+    context.claimed = root;
     const { url = "" } = request;
     const isPrefixed = url.charCodeAt(1) === T && url.charCodeAt(2) === SLASH;
     if (!isPrefixed && tenancy.unmapped) return;
     const mapped = tenancy.unmapped ? undefined : tenancy.ofHost(hostnameIn(request.headers.host ?? ""));
     if (!isPrefixed) {
-      if (mapped !== undefined) context.claimed = { tenant: mapped, base: "" };
+      if (mapped !== undefined) context.claimed = { tenant: mapped, base: publicPath };
       return;
     }
     const [, base = "", named = "", rest = ""] = PREFIXED.exec(url) ?? [];
-    context.claimed = { tenant: named, base };
+    context.claimed = { tenant: named, base: publicPath + base };
     // As in Express: links and logs use the whole address.
-    (request as { originalUrl?: string }).originalUrl = url;
+    (request as { originalUrl?: string }).originalUrl ??= url;
     request.url = rest.startsWith("/") ? rest : `/${rest}`;
     context.refusal = faultOfPrefix(named, mapped);
   };
 }
+
+/**
+ * Gives a request from a proxy the port and the path of `publicUrl`, whether the proxy passed them on or not: nginx's `$host`
+ * has no port.
+ */
+function createEnter(publicUrl: string, publicPath: string): (request: IncomingMessage) => void {
+  const { port, hostname: publicName } = new URL(publicUrl);
+  return (request) => {
+    const { url = "", headers } = request;
+    const { host } = headers;
+    if (port !== "" && host !== undefined && !PORT.test(host)) {
+      const isDirect = host !== publicName && isLoopback(hostnameOf(`http://${host}`));
+      if (!isDirect) headers.host = `${host}:${port}`;
+    }
+    if (publicPath === "") return;
+    const rest = url.slice(publicPath.length);
+    const isWhole = url.startsWith(publicPath) && /^(?:[/?]|$)/.test(rest);
+    (request as { originalUrl?: string }).originalUrl = isWhole ? url : publicPath + url;
+    if (isWhole) request.url = rest.startsWith("/") ? rest : `/${rest}`;
+  };
+}
+
+const PORT = /:\d*$/;
 
 /** A tenant's host name leads to no other tenant: to browsers, all of its pages belong to one site. */
 function faultOfPrefix(named: string, mapped: string | undefined): BerthError | undefined {

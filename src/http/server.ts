@@ -49,6 +49,8 @@ export interface HttpOptions extends AppParts {
   readonly allowedOrigins: readonly string[];
   /** The scheme and host that clients are told when they reach Berth through a proxy. */
   readonly publicUrl: string | undefined;
+  /** The path in front of all of Berth's at that address; empty for none. */
+  readonly publicPath: string;
   /** For how long changes of other processes may have gone unheard; without it, none can. */
   readonly unheardMs?: () => number;
   /** The name that stands for all servers. */
@@ -66,8 +68,12 @@ export interface HttpServer {
   drain(): Promise<void>;
 }
 
-export function createHttpServer(limits: Limits, readiness: Readiness, log: Log): HttpServer {
-  const health = createHealth(readiness);
+export function createHttpServer(
+  { limits, publicPath }: Pick<HttpOptions, "limits" | "publicPath">,
+  readiness: Readiness,
+  log: Log,
+): HttpServer {
+  const health = createHealth(readiness, publicPath);
   const logRequest = log.isLevelEnabled("debug") ? logRequests(log) : undefined;
   const server = createServer({
     // Events leave at once, and clients that vanish silently are noticed.
@@ -99,11 +105,11 @@ export function createHttpServer(limits: Limits, readiness: Readiness, log: Log)
  * and no child process.
  */
 function createSteps(options: HttpOptions): PipelineSteps {
-  const { limits, tenancy, allowedHosts, publicUrl, access } = options;
+  const { limits, tenancy, allowedHosts, publicUrl, publicPath, access } = options;
   const hosts = publicUrl === undefined ? allowedHosts : [...allowedHosts, new URL(publicUrl).hostname];
   const origins = publicUrl === undefined ? options.allowedOrigins : [...options.allowedOrigins, publicUrl];
   const originOf = createOriginOf(publicUrl);
-  const resources = createResources({ publicUrl, allowedHosts }, tenancy);
+  const resources = createResources(options, tenancy);
   const isProxied = publicUrl !== undefined;
   const challenge = recordRefusals(createChallenge(access, resources), { ...options, isProxied });
   const streams = new OpenStreams(limits, options.admission, options.signIns);
@@ -124,7 +130,7 @@ function createSteps(options: HttpOptions): PipelineSteps {
   const { required } = access;
   return {
     ...options,
-    locate: createLocate(tenancy),
+    locate: createLocate(tenancy, publicUrl, publicPath),
     guard: createGuard({ allowedHosts: hosts, allowedOrigins: origins }, tenancy),
     requestLimits: new RequestLimits({
       ...options,

@@ -58,12 +58,22 @@ describe("the address that pages tell clients", () => {
     await berth.close();
   });
 
-  it("has to be a scheme and a host, and nothing more", () => {
+  it("is a scheme, a host and at most a path that Berth does not use itself", () => {
     assert.equal(readConfig({ BERTH_PUBLIC_URL: "HTTPS://MCP.example.com:443/" }).publicUrl, PUBLIC);
     assert.equal(readConfig({ BERTH_PUBLIC_URL: "" }).publicUrl, undefined);
-    const bad = ["mcp.example.com", "ftp://mcp.example.com", `${PUBLIC}/berth`, `${PUBLIC}?a`, "https://me:secret@mcp"];
+    assert.equal(readConfig({ BERTH_PUBLIC_URL: `${PUBLIC}/tools/berth/` }).publicPath, "/tools/berth");
+    const paths = ["/mcp", "/t/acme", "/api/", "//berth", "/be%20rth", "/berth?a"];
+    const bad = [
+      "mcp.example.com",
+      "ftp://mcp.example.com",
+      "https://me:secret@mcp",
+      ...paths.map((path) => PUBLIC + path),
+    ];
     for (const BERTH_PUBLIC_URL of bad) {
-      assert.throws(() => readConfig({ BERTH_PUBLIC_URL }), /BERTH_PUBLIC_URL must be a scheme and a host/);
+      assert.throws(
+        () => readConfig({ BERTH_PUBLIC_URL }),
+        /BERTH_PUBLIC_URL must be a scheme, a host and at most a path/,
+      );
     }
     const explore = { BERTH_EXPLORE: "on", BERTH_PUBLIC_URL: PUBLIC };
     assert.throws(() => readConfig(explore), /cannot be combined with BERTH_PUBLIC_URL/);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, it } from "node:test";
@@ -9,10 +9,9 @@ import { packageRoot } from "../../src/config.ts";
 import { certificateFile, keyFile } from "../support/certificate.ts";
 import { cli } from "../support/commands.ts";
 import { freePort } from "../support/free-port.ts";
+import { SERVER_PATH, startNginx } from "../support/nginx.ts";
 import { ServeProcess } from "../support/serve-process.ts";
 import { until } from "../support/until.ts";
-
-const PATH = `${process.env["PATH"]}:/usr/sbin:/usr/local/sbin`;
 
 it("steps 3 to 6 of docs/team-setup.md work behind the nginx configuration of docs/operations.md", async () => {
   const folder = await mkdtemp(join(tmpdir(), "berth-team-"));
@@ -24,7 +23,7 @@ it("steps 3 to 6 of docs/team-setup.md work behind the nginx configuration of do
     HOME: folder,
     NODE_EXTRA_CA_CERTS: certificateFile,
     CURL_CA_BUNDLE: certificateFile,
-    PATH,
+    PATH: SERVER_PATH,
   };
   const settings = { ...env, BERTH_PUBLIC_URL: url, BERTH_ACCESS: "required" };
   const berth = await ServeProcess.start(["--port", String(port)], settings, {}, folder);
@@ -37,16 +36,7 @@ it("steps 3 to 6 of docs/team-setup.md work behind the nginx configuration of do
     .replace(/ssl_certificate .*;/, `ssl_certificate ${certificateFile};`)
     .replace(/ssl_certificate_key .*;/, `ssl_certificate_key ${keyFile};`)
     .replace("127.0.0.1:7420", `127.0.0.1:${port}`);
-  const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
-  const http = `access_log off;\n${temporary.map((name) => `${name}_temp_path ${folder}/${name};`).join("\n")}\n${server}`;
-  await mkdir(join(folder, "nginx"));
-  const configuration = join(folder, "nginx/nginx.conf");
-  await writeFile(
-    configuration,
-    `pid ${folder}/nginx/pid;\nerror_log stderr;\ndaemon off;\nmaster_process off;\nevents {}\nhttp {\n${http}}\n`,
-  );
-  const nginx = spawn("nginx", ["-c", configuration], { stdio: "ignore", env: { ...process.env, PATH } });
-  after(() => nginx.kill("SIGKILL"));
+  startNginx(folder, server);
 
   const page = await read("team-setup.md");
   const step = (number: number): string[] => {

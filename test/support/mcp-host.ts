@@ -145,7 +145,7 @@ export async function startRig(
   const { cluster, errands } = memoryNode(records, nodes, options.limits);
   const endpoint = new Endpoint({ berthVersion: "0", log, records, cluster, errands, callNatively, ...options, host });
   const limits = { ...defaultLimits, ...some };
-  const http = createHttpServer(limits, { reasons: () => Promise.resolve([]) }, log);
+  const http = createHttpServer({ limits, publicPath: "" }, { reasons: () => Promise.resolve([]) }, log);
   http.serve({
     host,
     features: [{ mcpRoute: createSseRoute }],
@@ -181,6 +181,7 @@ export async function startRig(
     allowedHosts: [],
     allowedOrigins: [],
     publicUrl: undefined,
+    publicPath: "",
     metrics: { show() {} },
     limits,
     log,

@@ -4,7 +4,7 @@ import type { Access } from "../../access/access.ts";
 import type { RequestedResource } from "../../access/oauth/access-tokens.ts";
 import { scopesFor } from "../../access/oauth/scopes.ts";
 import { isTrustworthy } from "../../access/oauth/settings.ts";
-import { isLoopback } from "../../config.ts";
+import { isLoopback, type Config } from "../../config.ts";
 import type { Tenancy } from "../../host/serving/tenancy.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { DEFAULT_TENANT, isTenantName } from "../../lib/tenant-name.ts";
@@ -26,12 +26,14 @@ export interface Resources {
   metadataOf(resource: string): string;
   /** The origin of this service, as `of` uses it. */
   originOf(request: IncomingMessage): string | undefined;
+  /** The path in front of all of Berth's at its public address; empty for none. */
+  readonly publicPath: string;
 }
 
 export const WELL_KNOWN = "/.well-known/oauth-protected-resource";
 
 export function createResources(
-  { publicUrl, allowedHosts }: { readonly publicUrl: string | undefined; readonly allowedHosts: readonly string[] },
+  { publicUrl, publicPath, allowedHosts }: Pick<Config, "publicUrl" | "publicPath" | "allowedHosts">,
   tenancy: Pick<Tenancy, "ofHost">,
 ): Resources {
   const isSafe = publicUrl === undefined || isTrustworthy(new URL(publicUrl));
@@ -54,6 +56,7 @@ export function createResources(
 
   return {
     originOf,
+    publicPath,
     of(context) {
       const { request } = context;
       const origin = originOf(request);
@@ -116,7 +119,9 @@ const MAX_AGE_S = 300;
 export function protectedResource(access: Access, resources: Resources, tenancy: Pick<Tenancy, "admit">): RouteHandler {
   return async (context) => {
     const { request, response, refusal } = context;
-    const path = request.path.slice(WELL_KNOWN.length);
+    const { publicPath } = resources;
+    const whole = request.path.slice(WELL_KNOWN.length);
+    const path = whole.startsWith(`${publicPath}/`) ? whole.slice(publicPath.length) : whole;
     const [found, named, word] = RESOURCE.exec(path) ?? [];
     const own = context.claimed.tenant;
     const isForeign = named !== undefined && (!isTenantName(named) || own !== DEFAULT_TENANT);
@@ -130,7 +135,7 @@ export function protectedResource(access: Access, resources: Resources, tenancy:
     if (!settings || origin === undefined) throw new BerthError("not_found", request.path);
     response.setHeader("Cache-Control", `public, max-age=${MAX_AGE_S}`);
     response.json({
-      resource: `${origin}${path}`,
+      resource: `${origin}${publicPath}${path}`,
       authorization_servers: [settings.issuer],
       scopes_supported: scopesFor(["read", "call"], server, settings),
       bearer_methods_supported: ["header"],

@@ -119,7 +119,7 @@ function nextOf(next: unknown, base: string): string {
   const isPathHere = origin === ANY_ORIGIN && !pathname.startsWith("//");
   const isOwn = isPathHere && pathname.startsWith(`${base}/`) && !pathname.startsWith(`${base}/sign-`);
   // The default tenant has no prefix, so its paths would include those of every other tenant.
-  const isElsewhere = base === "" && /^\/t(?:\/|$)/.test(pathname);
+  const isElsewhere = /^\/t(?:\/|$)/.test(pathname.slice(base.length));
   return isOwn && !isElsewhere ? pathname + search + hash : `${base}/mcp`;
 }
 
