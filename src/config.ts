@@ -66,6 +66,8 @@ export interface Config {
   };
   /** Keys that seal secrets, and state that clients carry; by default, Berth generates its own in the data folder. */
   readonly secretKeys: KeySource;
+  /** The folder of secrets that are files. */
+  readonly secretsDir: string | undefined;
   readonly sealKeys: KeySource;
   /** Hosts of private networks that servers may reach if their entries list them. */
   readonly privateHosts: string | undefined;
@@ -142,7 +144,7 @@ export function readConfig(environment: NodeJS.ProcessEnv, overrides: Partial<Co
   };
 
   const adminToken = (): string | undefined => {
-    const token = env["BERTH_ADMIN_TOKEN"] || undefined;
+    const token = readSecret(env, "BERTH_ADMIN_TOKEN", "operator's token", problems) || undefined;
     if (token !== undefined && !/^[\x21-\x7e]{16,}$/.test(token)) {
       problems.push("BERTH_ADMIN_TOKEN must have at least 16 characters, printable ASCII without spaces");
     }
@@ -248,6 +250,7 @@ export function readConfig(environment: NodeJS.ProcessEnv, overrides: Partial<Co
       privateIssuers: env["BERTH_OAUTH_PRIVATE_ISSUERS"] || undefined,
     },
     secretKeys: keys("BERTH_SECRET_KEY"),
+    secretsDir: env["BERTH_SECRETS_DIR"] || undefined,
     sealKeys: keys("BERTH_SEAL_KEY"),
     privateHosts: env["BERTH_PRIVATE_HOSTS"] || undefined,
     tenantUpstreams: tenants("BERTH_TENANT_UPSTREAMS"),

@@ -12,8 +12,8 @@ export function openOwnFolders(config: Config): ReturnType<typeof openFolders> {
 }
 
 /** The places that no folder of servers may hold. */
-function ownPlaces({ dataDir, databaseFile, imageDir, sealKeys, secretKeys, registry }: Config): ProtectedPaths {
-  const keyFiles = [databaseFile, sealKeys.file, secretKeys.file, registry.tokenFile].filter(
+function ownPlaces({ dataDir, databaseFile, imageDir, sealKeys, secretKeys, secretsDir, registry }: Config): ProtectedPaths {
+  const keyFiles = [databaseFile, sealKeys.file, secretKeys.file, secretsDir, registry.tokenFile].filter(
     (file) => file !== undefined,
   );
   return { dataDir, temporaryDir: tmpdir(), keyFiles, programs: [packageRoot, imageDir, process.execPath] };

@@ -48,7 +48,7 @@ export interface FileOptions {
 
 /** The parts of a serving process that features use. */
 export interface FeatureCore {
-  readonly config: Pick<Config, "explore">;
+  readonly config: Pick<Config, "explore" | "secretsDir">;
   readonly store: Store;
   readonly limits: Limits;
   readonly limitsOf: (tenant: string) => TenantLimits;

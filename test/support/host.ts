@@ -64,7 +64,7 @@ export async function openHosted(
     const limits = { ...defaultLimits, ...overrides };
     const log = createLog("silent");
     const { guestRequests, consents, approvals } = await openFeatures({
-      config: { explore: false },
+      config: { explore: false, secretsDir: undefined },
       store,
       limits,
       limitsOf: () => tenantLimits(limits),

@@ -5,15 +5,22 @@ import type { CommandKit, Feature } from "../feature.ts";
 export const secretsFeature: Feature = {
   name: "secrets",
   commands,
-  async open({ store, secrets: { store: sealed, keys, given, changed }, writable, directory }) {
-    const [{ openSecrets, withGiven }, { createSecretEdits }] = await Promise.all([
+  async open({ config, store, secrets: { store: sealed, keys, given, changed }, writable, directory }) {
+    const [{ openSecrets, withGiven }, { createSecretEdits }, { SecretFiles, withFiles }] = await Promise.all([
       import("./secrets.ts"),
       import("./edits.ts"),
+      import("./secret-files.ts"),
     ]);
     const stored = openSecrets(sealed, keys);
-    const secrets = given ? withGiven(stored, given) : stored;
+    const files = config.secretsDir === undefined ? undefined : await SecretFiles.open(config.secretsDir, changed);
+    const outside = files ? withFiles(stored, files) : stored;
+    const secrets = given ? withGiven(outside, given) : outside;
     const edits = createSecretEdits({ store, secrets, writable, directory, onChange: changed });
-    return { secrets, routes: async () => (await import("./routes.ts")).secretFeatureRoutes(edits) };
+    return {
+      secrets,
+      routes: async () => (await import("./routes.ts")).secretFeatureRoutes(edits),
+      ...(files && { close: () => files.close() }),
+    };
   },
 };
 
