@@ -27,6 +27,7 @@ const programs = [
   },
   { names: ["pgbouncer"], apt: "pgbouncer", why: "the tests of stores on Postgres reach it through pgbouncer" },
   { names: ["caddy"], apt: "caddy", why: "tests serve behind the proxies of docs/operations.md" },
+  { names: ["systemd-analyze"], apt: "systemd", why: "a test checks the unit in deploy/" },
   { names: ["faketime"], apt: "faketime", why: "the tests of several nodes give one of them another time" },
 ];
 
