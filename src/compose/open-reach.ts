@@ -12,7 +12,15 @@ export function openOwnFolders(config: Config): ReturnType<typeof openFolders> {
 }
 
 /** The places that no folder of servers may hold. */
-function ownPlaces({ dataDir, databaseFile, imageDir, sealKeys, secretKeys, secretsDir, registry }: Config): ProtectedPaths {
+function ownPlaces({
+  dataDir,
+  databaseFile,
+  imageDir,
+  sealKeys,
+  secretKeys,
+  secretsDir,
+  registry,
+}: Config): ProtectedPaths {
   const keyFiles = [databaseFile, sealKeys.file, secretKeys.file, secretsDir, registry.tokenFile].filter(
     (file) => file !== undefined,
   );

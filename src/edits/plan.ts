@@ -1,4 +1,5 @@
 import type { Rights } from "../access/rights.ts";
+import { writtenUpstream } from "../entry/command-fields.ts";
 import { entryReadBounds, readNamedEntry } from "../entry/mcps.ts";
 import { packageSetOf } from "../host/catalog/compile-once.ts";
 import type { ReleaseParts } from "../host/catalog/release.ts";
@@ -138,7 +139,7 @@ export async function planRestore(
   };
   if (keepEntry) {
     const { definition } = parts;
-    if (definition === null || Object.hasOwn(config, "upstream")) {
+    if (definition === null || writtenUpstream(config) !== undefined) {
       throw new BerthError("invalid_params", "that release has no source; leave out entry=keep to restore all of it");
     }
     const hidden = await hiddenSourceProblems(request, server, mcps);
@@ -404,7 +405,7 @@ async function hiddenSourceProblems(
 ): Promise<Problem[]> {
   const entries = await rawEntriesIn(mcps, cachedMcps(mcps, before));
   const { entry } = await resolveEntry(store, tenant, entries?.get(name));
-  if (!isObject(entry) || !Object.hasOwn(entry, "upstream")) return [];
+  if (writtenUpstream(entry) === undefined) return [];
   const message = `The entry of "${name}" hosts an upstream, so a definition would not be served; change the entry first`;
   return [{ code: "two-kinds", message, severity: "error" }];
 }

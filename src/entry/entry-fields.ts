@@ -71,6 +71,20 @@ export const entryFields = {
     form: { label: "Upstream", control: "text", hint: "Its launcher URI: mcp+npx://…, mcp+uvx://…, mcp+https://…" },
   },
   /**
+   * Instead of "upstream": the program that is the upstream, by its name or path, as clients' configurations write it, with
+   * "args", "env" and "cwd".
+   */
+  command: { type: "text", schema: { minLength: 1 }, only: ["upstreams", ""], right: "upstream" },
+  /** Arguments of "command". ${NAME} stands for the same as in "env". */
+  args: {
+    type: "list",
+    schema: { items: { type: "string" } },
+    only: ["upstreams", 'it belongs to "command"'],
+    right: "upstream",
+  },
+  /** The folder in which "command" runs. Default: a new empty one. */
+  cwd: { type: "text", only: ["upstreams", 'it belongs to "command"'], right: "upstream" },
+  /**
    * Which changes of an upstream's tools and prompts are withheld until a person approves them: any, those that are not
    * known to be harmless (breaking), or none. Other changes are accepted, and reported on the server's page and in the
    * audit log.
@@ -238,8 +252,9 @@ export const entryFields = {
     read: (raw: readonly Json[] | undefined, place: ConfigPlace) => raw && readVariableNames(raw, place),
   },
   /**
-   * Environment variables of a definition's code. ${NAME} stands for a secret that "secrets" lists, else for a variable
-   * that it may read; $${ for a literal ${. A changed value applies from the next call on.
+   * Environment variables of a definition's code, or of "command". ${NAME} stands for a secret that "secrets" lists, else
+   * for a variable that it may read, or, for "command" of the default tenant, of Berth's environment; $${ for a literal ${.
+   * A changed value applies from the next call on.
    */
   env: {
     type: "object",

@@ -2,6 +2,7 @@ import { isCid, type Cid } from "../lib/cid.ts";
 import { ENTRY_NESTING_MAX, isDeeper, isObject, countValues, type Json, type JsonObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
 import { parseServer } from "../upstream/launch/launcher-uri.ts";
+import { readCommand } from "./command-fields.ts";
 import { addProblem, inside, readFields, type ConfigPlace } from "./config-place.ts";
 import { entryBounds } from "./entry-bounds.ts";
 import {
@@ -88,7 +89,7 @@ export function readEntry(server: string, rawEntry: Json, options: EntryReading 
   const problems: Problem[] = [];
   const place = inside({ pointer: "", problems }, server);
   const raw = options.isEarlier ? rawEntry : withinBounds(rawEntry, place, options);
-  const fields = readFields(raw, entryTypes, "An entry", place);
+  const fields = withCommand(readFields(raw, entryTypes, "An entry", place), place);
   for (const name of Object.keys(fields) as EntryFieldName[]) {
     const { cid, only, schema, feature }: EntryField = entryFields[name];
     const value = fields[name]!;
@@ -114,7 +115,8 @@ export function readEntry(server: string, rawEntry: Json, options: EntryReading 
   const hold = readHold(fields, place);
   if (fields.upstream !== undefined) {
     for (const { code, message, column = 1 } of parseServer(fields.upstream).problems ?? []) {
-      addProblem(inside(place, "upstream"), code, `${message} (At character ${column} of the launcher URI.)`);
+      const at = inside(place, fields.command === undefined ? "upstream" : "command");
+      addProblem(at, code, `${message} (At character ${column} of the launcher URI.)`);
     }
   }
   if (fields.definition !== undefined && fields.upstream !== undefined) {
@@ -158,6 +160,19 @@ export function readEntry(server: string, rawEntry: Json, options: EntryReading 
     raw: isObject(rawEntry) ? rawEntry : {},
   };
   return { entry, problems, refused };
+}
+
+type EntryValues = ReturnType<typeof readFields<typeof entryTypes>>;
+
+/** With the launcher URI of `command` as `upstream`. */
+function withCommand({ env, ...fields }: EntryValues, place: ConfigPlace): EntryValues {
+  const { command, upstream } = fields;
+  if (command === undefined) {
+    if (fields.args ?? fields.cwd) addProblem(place, "wrong-value", '"args" and "cwd" need "command"');
+    return { ...fields, ...(env && { env }) };
+  }
+  if (upstream !== undefined) addProblem(place, "two-kinds", 'An entry has "upstream" or "command"; this one has both');
+  return { ...fields, upstream: upstream ?? readCommand({ ...fields, command, ...(env && { env }) }, place) };
 }
 
 const nowhere: ConfigPlace = { pointer: "", problems: [] };

@@ -1,3 +1,4 @@
+import { writtenUpstream } from "../entry/command-fields.ts";
 import { cidFields, entryTypes } from "../entry/entry-fields.ts";
 import { readSourceFields, SCHEMA_KEY, serverNameProblem } from "../entry/fields.ts";
 import { jsonBlock, type Block, type Cid } from "../lib/cid.ts";
@@ -92,9 +93,10 @@ function readEntry(node: JsonNode, server: string, chain: readonly string[], rea
   if (node.members?.has("config_cid")) return readConfigFile(node, server, chain, reading);
 
   const fields = readSourceFields(node, sourceFields, `The entry of "${server}"`, reading.problems);
-  if (fields.definition && fields.upstream) {
+  const upstreamField = fields.upstream ?? fields.command;
+  if (fields.definition && upstreamField) {
     const message = `"${server}" has both a definition and an upstream; a server is one or the other`;
-    reading.problems.push(problemAt(fields.upstream.at, "two-kinds", message));
+    reading.problems.push(problemAt(upstreamField.at, "two-kinds", message));
   }
   const entries = Object.entries(fields);
   const files = entries.filter(([name]) => cidFields.some((field) => field === name));
@@ -107,7 +109,7 @@ function readEntry(node: JsonNode, server: string, chain: readonly string[], rea
     const kind = name === "definition" ? "definition" : "transform";
     reading.references.push({ kind, server, target: target as string, at, ...(kind === "definition" && { entry }) });
   }
-  const upstream = fields.definition ? undefined : (fields.upstream?.value as string | undefined);
+  const upstream = fields.definition ? undefined : writtenUpstream(value);
   if (upstream !== undefined) reading.upstreams.push(upstream);
   const contract = upstream === undefined ? undefined : reading.locked.get(upstream);
   return (findCid, emit) => {

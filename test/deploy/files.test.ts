@@ -63,7 +63,7 @@ describe("the files of deploy/", () => {
       assert.equal(each.kind === "Namespace" ? each.metadata.name : each.metadata.namespace, "berth");
   });
 
-  it("have a unit that systemd accepts and finds little exposed", async (t) => {
+  it("contain a unit that systemd accepts and finds little exposed", async (t) => {
     const unit = join(temporaryFolder(t), "berth.service");
     // systemd checks that the program exists.
     writeFileSync(unit, text("systemd/berth.service").replace("/usr/bin/node", process.execPath));

@@ -163,7 +163,7 @@ async function namedIn(at: ComparisonOptions & RequestPlace, { entry, files }: C
     return {
       server,
       paths: pathsOf(at.base, server),
-      edited: "upstream" in raw ? "entry" : "definition",
+      edited: "upstream" in raw || "command" in raw ? "entry" : "definition",
       cids: [...stored, ...configOf(at.base, raw)],
     };
   });

@@ -1,8 +1,10 @@
-import { accessSync, constants, statSync } from "node:fs";
-import { delimiter, join, resolve } from "node:path";
+import { randomUUID } from "node:crypto";
+import { accessSync, constants, existsSync, statSync } from "node:fs";
+import { basename, delimiter, isAbsolute, join, resolve } from "node:path";
 import { BerthError } from "../../lib/errors.ts";
 import type { Problem } from "../../lib/problem.ts";
 import {
+  argTemplates,
   fillTemplate,
   templateVariables,
   type ProgramLaunch,
@@ -20,6 +22,8 @@ export interface LaunchCommand {
   readonly cwd?: string;
   /** Values of variables, which are removed from the program's output before it is displayed. */
   readonly secrets: readonly string[];
+  /** Run after the program has ended: it ends the container that the program only talked to. */
+  readonly after?: { readonly file: string; readonly args: readonly string[] };
 }
 
 export interface LaunchEnvironment {
@@ -52,6 +56,9 @@ export function buildCommand(launch: ProgramLaunch, { env, variable, folder }: L
   const problems: Problem[] = [];
   const lookUp = variable ?? ((name: string) => env[name]);
   const filled = fillAll(launch.uri, Object.entries(launch.env), lookUp, problems);
+  const templates = argTemplates(launch).map((template) => ["", template] as const);
+  const filledArgs = fillAll(launch.uri, templates, lookUp, problems);
+  const args = launch.hasVariablesInArgs ? filledArgs.values.map(([, value]) => value) : launch.args;
   // Carries the path, so that callers can remove their folders from the message before they pass it on.
   let cause: Error | undefined;
   const missing = (path: string): Error => Object.assign(new Error("it does not exist", { cause }), { path });
@@ -72,10 +79,10 @@ export function buildCommand(launch: ProgramLaunch, { env, variable, folder }: L
   if (problems.length > 0) throw invalidLauncher(problems, cause);
   const base = environmentFor(launch, env);
   return {
-    ...programOf(launch, script, base["PATH"]),
+    ...programOf({ ...launch, args }, script, base["PATH"]),
     env: { ...base, ...Object.fromEntries(filled.values) },
     ...(cwd !== undefined && { cwd }),
-    secrets: filled.secrets,
+    secrets: [...filled.secrets, ...filledArgs.secrets],
   };
 }
 
@@ -134,13 +141,14 @@ function programOf(
   launch: ProgramLaunch,
   script: string,
   path: string | undefined,
-): { file: string; args: readonly string[] } {
+): Pick<LaunchCommand, "file" | "args" | "after"> {
   const { launcher, target, program, args } = launch;
   switch (launcher) {
     case "program": {
       const file = target.includes("/") ? script : findProgram([target], path);
-      if (!file || !isProgram(file)) throw notInstalled(target, "Install it, or put it on PATH");
-      return { file, args };
+      if (file === undefined || !existsSync(file)) throw notInstalled(target, "Install it, or put it on PATH");
+      if (!isProgram(file)) throw new BerthError("upstream_not_started", `${target} is not an executable file.`);
+      return /^(?:docker|podman|nerdctl)$/.test(basename(target)) ? containerCommand(file, args) : { file, args };
     }
     case "node":
       return { file: process.execPath, args: [script, ...args] };
@@ -170,12 +178,28 @@ function programOf(
   }
 }
 
+/**
+ * Names the container of `docker run`, so that it can be removed when the program has ended: without a terminal, a container
+ * outlives a client that is killed.
+ */
+function containerCommand(file: string, args: readonly string[]): Pick<LaunchCommand, "file" | "args" | "after"> {
+  const run = args.indexOf("run");
+  // Options before the subcommand may have values.
+  if (run === -1 || (run > 0 && args[run - 1] !== "container" && !args[run - 1]!.startsWith("-")))
+    return { file, args };
+  const given = args.findIndex((each) => each === "--name" || each.startsWith("--name="));
+  const name = given === -1 ? `berth-${randomUUID()}` : (args[given]!.split("=", 2)[1] ?? args[given + 1] ?? "");
+  const named = given === -1 ? args.toSpliced(run + 1, 0, `--name=${name}`) : args;
+  return { file, args: named, after: { file, args: [...args.slice(0, run), "rm", "--force", name] } };
+}
+
 function notInstalled(program: string, advice: string): BerthError {
   return new BerthError("upstream_not_started", `the program ${program} was not found. ${advice}.`);
 }
 
 function findProgram(names: readonly string[], path: string | undefined): string | undefined {
-  const folders = (path ?? "").split(delimiter).filter(Boolean);
+  // A relative folder would mean another one for the program's own folder.
+  const folders = (path ?? "").split(delimiter).filter(isAbsolute);
   return names.flatMap((name) => folders.map((folder) => join(folder, name))).find(isProgram);
 }
 

@@ -1,7 +1,7 @@
 /** How to reach an upstream: the content of a launcher URI or a profile, with no variables resolved. */
 export type Launch = ProgramLaunch | RemoteLaunch;
 
-export type Launcher = "npx" | "uvx" | "python" | "node" | "http" | "https";
+export type Launcher = "npx" | "uvx" | "python" | "node" | "exec" | "http" | "https";
 
 interface LaunchBase {
   /** As written, for messages: offsets of templates refer to it. May contain a secret that its author wrote. */
@@ -13,7 +13,7 @@ interface LaunchBase {
 }
 
 export interface ProgramLaunch extends LaunchBase {
-  /** `program` is for profiles and configurations, which may name any program; a URI cannot. */
+  /** `program`: any program, by `mcp+exec://`, a profile or a configuration. */
   readonly launcher: "npx" | "uvx" | "python" | "node" | "program";
   /**
    * npx, uvx: the package, with its version if any. python, node: the path of the script, absolute or relative.
@@ -23,6 +23,8 @@ export interface ProgramLaunch extends LaunchBase {
   /** npx, uvx: the package's program to run; by default the launcher chooses. */
   readonly program?: string;
   readonly args: readonly string[];
+  /** Variables in `args` are filled in, as clients do it with a command. */
+  readonly hasVariablesInArgs?: true;
   readonly env: Readonly<Record<string, Template>>;
   /** By default a new empty folder. */
   readonly cwd?: string;
@@ -84,8 +86,15 @@ export function launchVariables(launch: Launch): string[] {
   const templates =
     "url" in launch
       ? [...Object.values(launch.headers), ...launch.query.map(({ value }) => value)]
-      : Object.values(launch.env);
+      : [...Object.values(launch.env), ...argTemplates(launch)];
   return [...new Set(templates.flatMap(({ text }) => templateVariables(text)))];
+}
+
+/** The arguments as templates; none if they are literal. */
+export function argTemplates({ uri, args, hasVariablesInArgs }: ProgramLaunch): Template[] {
+  if (!hasVariablesInArgs) return [];
+  const offset = Math.max(0, uri.search(/(?<=[?&])arg=/));
+  return args.map((text) => ({ text, offset }));
 }
 
 /** The names of the variables in a text; they need not be valid names. */

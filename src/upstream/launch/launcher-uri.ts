@@ -6,14 +6,14 @@ import { readProgramKeys, readRemoteKeys } from "./query-keys.ts";
 import { decodePiece, splitQuery, UriProblems, type UriPiece, type QueryPair } from "./uri-text.ts";
 
 /**
- * Launcher URIs: `mcp+{npx,uvx,python,node,http,https}://…?…`, parsed strictly. Pure: uses no file, variable or
+ * Launcher URIs: `mcp+{npx,uvx,python,node,exec,http,https}://…?…`, parsed strictly. Pure: uses no file, variable or
  * network. Finds every problem in one pass, with its position. The rules: docs/launcher-uris.md.
  */
 type ParsedLauncher =
   | { readonly launch: Launch; readonly operation: Operation; readonly problems?: undefined }
   | { readonly problems: readonly Problem[]; readonly launch?: undefined };
 
-const launchers: readonly Launcher[] = ["npx", "uvx", "python", "node", "http", "https"];
+const launchers: readonly Launcher[] = ["npx", "uvx", "python", "node", "exec", "http", "https"];
 const URI_LENGTH_MAX = 64 * 1024;
 
 export function parseLauncher(uri: string): ParsedLauncher {
@@ -114,7 +114,9 @@ const SUGGESTION_UNITS_MAX = 256;
 
 /** The name between `://` and `?`. The folders of a script belong to the host and are hidden from callers. */
 export function launchedName(launcher: string, path: string): string {
-  return launcher === "node" || launcher === "python" ? path.replace(/^.*(?:\/|%2f)(?=.)/is, "") : path;
+  return launcher === "node" || launcher === "python" || launcher === "exec"
+    ? path.replace(/^.*(?:\/|%2f)(?=.)/is, "")
+    : path;
 }
 
 function readLaunch(
@@ -139,13 +141,17 @@ function readLaunch(
       return packageLaunch && { uri, name, launcher, ...packageLaunch, ...keys };
     }
     case "python":
-    case "node": {
+    case "node":
+    case "exec": {
       const keys = readProgramKeys(query, problems);
       const target = decodePiece(path, problems);
       if (target === "") {
-        return problems.add("missing-script", path.offset, `Which script? Write ${prefix(launcher)}./path.`);
+        const what = launcher === "exec" ? `program? Write ${prefix(launcher)}name or` : "script? Write";
+        return problems.add("missing-script", path.offset, `Which ${what} ${prefix(launcher)}./path.`);
       }
-      return target === undefined ? undefined : { uri, name, launcher, target, ...keys };
+      if (target === undefined) return undefined;
+      if (launcher === "exec") return { uri, name, launcher: "program", target, ...keys, hasVariablesInArgs: true };
+      return { uri, name, launcher, target, ...keys };
     }
   }
 }

@@ -8,7 +8,13 @@ import { within } from "../../lib/within.ts";
 import { fixed } from "../../limits/fixed.ts";
 import type { Limits } from "../../limits/limits.ts";
 import { endMarked, MARK, newMark } from "../../processes/spawn/marked.ts";
-import { spawnDirectly, type Spawn, type ExitStatus, type SpawnedProcess } from "../../processes/spawn/spawn.ts";
+import {
+  spawnDirectly,
+  type ExitStatus,
+  type Spawn,
+  type SpawnedProcess,
+  type SpawnRequest,
+} from "../../processes/spawn/spawn.ts";
 import { makeTemporary, type MakeFolder } from "../../processes/work-folders.ts";
 import type { LaunchCommand } from "../launch/command.ts";
 import type { LongReader } from "../messages/long-answers.ts";
@@ -37,12 +43,16 @@ interface ChildStart {
  */
 export async function startChild(command: LaunchCommand, options: ChildStart): Promise<Child> {
   const { limits, start = spawnDirectly, makeFolder = makeTemporary, long, rooms, signal } = options;
-  const { file, args, env, cwd, secrets } = command;
+  const { file, args, env, cwd, secrets, after: last } = command;
   const folder = cwd === undefined ? makeFolder("upstream-") : undefined;
   const removeFolder = async (): Promise<void> => {
     if (folder !== undefined) await rm(folder, { recursive: true, force: true });
   };
   const mark = newMark();
+  const endRest = async (): Promise<void> => {
+    await endMarked(start, mark);
+    if (last) await within(3 * bounds.upstreamEndMs, runToEnd(start, { ...last, env, cwd: "/" })).catch(() => {});
+  };
   const starting = start({
     file,
     args,
@@ -54,7 +64,7 @@ export async function startChild(command: LaunchCommand, options: ChildStart): P
     group: true,
     niceness: NICENESS,
   }).then(
-    (started) => new Child(started, { limits, secrets, folder, long, rooms, endRest: () => endMarked(start, mark) }),
+    (started) => new Child(started, { limits, secrets, folder, long, rooms, endRest }),
     async (error: unknown) => {
       await removeFolder();
       throw new Error(`it could not be started: ${(error as Error).message}`, { cause: error });
@@ -68,6 +78,11 @@ export async function startChild(command: LaunchCommand, options: ChildStart): P
   await within(3 * bounds.upstreamEndMs, ended);
   await removeFolder();
   throw signal.reason;
+}
+
+async function runToEnd(start: Spawn, request: Pick<SpawnRequest, "file" | "args" | "env" | "cwd">): Promise<void> {
+  const { exited } = await start({ ...request, stdio: ["ignore", "ignore", "ignore"], group: true });
+  await exited;
 }
 
 /** The serving process takes precedence, and starting costs much CPU time. */

@@ -71,18 +71,18 @@ describe("secrets in files", () => {
     assert.doesNotMatch(JSON.stringify(body), /value/);
   });
 
-  it("of another tenant are in its folder, and reach no other (C8)", async () => {
+  it("reads the secrets of a tenant in its own folder only (C8)", async () => {
     const mcps = JSON.stringify({ guest: { secrets: ["API_TOKEN", "PRINTED"] } });
     await onStoreOf(berth, (store) => addTenant(store, "acme", { servers: { guest: GUEST }, variables: { mcps } }));
     assert.equal(await tell("API_TOKEN", "/t/acme"), reversed("the value of acme"));
     assert.equal(await tell("PRINTED", "/t/acme"), "nothing");
   });
 
-  it("that are executable print the value", async () => {
+  it("runs an executable file, which prints the value", async () => {
     assert.equal(await tell("PRINTED"), reversed("printed for default: PRINTED"));
   });
 
-  it("that are wrong fail the call without their value", async () => {
+  it("fails a call that reads an invalid secret, without its value", async () => {
     for (const name of ["SHORT", "FAILING"]) {
       const result = await call(`${berth.url}/mcp/guest`, "tell", { name });
       assert.equal(result.isError, true);
@@ -118,7 +118,7 @@ describe("the folder of secrets", () => {
     assert.deepEqual(changes.sort(), ["acme/ADDED", "acme/ADDED", "default/MOVED"]);
   });
 
-  it("has to exist", async (t) => {
+  it("fails the start if it does not exist", async (t) => {
     const missing = join(temporaryFolder(t), "missing");
     await assert.rejects(
       SecretFiles.open(missing, () => {}),
