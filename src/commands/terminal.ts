@@ -191,6 +191,20 @@ export function shown(value: unknown): string {
   return stripVTControlCharacters(text).replaceAll(/(?![\n\t])\p{Cc}/gu, "");
 }
 
+/** Asks a person to confirm a change with y or n; `what` is for the case that nobody can be asked. */
+export async function isConfirmed(question: string, what: string): Promise<boolean> {
+  const terminal = Terminal.open();
+  if (!terminal) {
+    console.error(printableText(`There is no terminal to confirm ${what}; use --yes.`));
+    return false;
+  }
+  try {
+    return readBoolean((await terminal.read(`${question} (y/n) `))?.trim() ?? "") === true;
+  } finally {
+    terminal.close();
+  }
+}
+
 /** Asks a person to confirm something by typing a name. */
 export async function isTyped(name: string, question: string): Promise<boolean> {
   const terminal = readline.createInterface({ input: process.stdin, output: process.stderr });
