@@ -8,7 +8,7 @@ const COUNT_NAME =
 
 /** Forms that issuers give to their tokens, and other values that are secret under any name. */
 const TOKEN =
-  /(?:\b(?:sk|pk|rk|sbp|gsk|hf|npm|dop_v1|lin_api|shpat|pplx|tvly|fc|ntn|nvapi|xai|ctx7sk|re|glpat|pypi|r8|phc|phx|figd|secret|whsec|sntrys|sntryu|vcp|supa|pat|mcp|key|api|tok|token)[-_][A-Za-z0-9_=.-]{16,}|\bgh[a-z]_[A-Za-z0-9]{16,}|\bgithub_pat_\w{16,}|\bxox[a-z]-[A-Za-z0-9-]{10,}|\bxapp-[A-Za-z0-9-]{10,}|\bA(?:KI|SI)A[A-Z0-9]{16}\b|\bAIza[\w-]{30,}|\bya29\.[\w-]{10,}|\bSG\.[\w-]{16,}|\beyJ[\w-]{8,}\.[\w-]{4,}\.?[\w-]*|-----BEGIN [A-Z ]*PRIVATE KEY-----[^]*)/;
+  /(?:\b(?:sk|pk|rk|sbp|gsk|hf|npm|dop_v1|lin_api|shpat|pplx|tvly|fc|ntn|nvapi|xai|ctx7sk|re|glpat|pypi|r8|phc|phx|figd|whsec|sntrys|sntryu|vcp|pat)[-_](?=[\w=.-]*\d)[\w=.-]{16,}|\bgh[a-z]_[A-Za-z0-9]{16,}|\bgithub_pat_\w{16,}|\bxox[a-z]-[A-Za-z0-9-]{10,}|\bxapp-[A-Za-z0-9-]{10,}|\bA(?:KI|SI)A[A-Z0-9]{16}\b|\bAIza[\w-]{30,}|\bya29\.[\w-]{10,}|\bSG\.[\w-]{16,}|\beyJ[\w-]{8,}\.[\w-]{4,}\.?[\w-]*|-----BEGIN [A-Z ]*PRIVATE KEY-----[^]*)/;
 /** A word of letters and digits as nobody chooses it. */
 const RANDOM = /(?<![\w/.@-])(?=[\w-]*\d)(?=[\w-]*[A-Za-z])[A-Za-z0-9_-]{32,}(?![\w/.@-])/;
 

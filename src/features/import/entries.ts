@@ -61,7 +61,7 @@ export function remoteEntry({ url = "", headers, type = "" }: ClientServer, text
   const [, user, password = ""] = /\/\/([^/:@]*)(?::([^/@]*))?@/.exec(address) ?? [];
   if (user !== undefined) {
     const value = Buffer.from(`${decodeURIComponent(user)}:${decodeURIComponent(password)}`).toString("base64");
-    pairs.push(["header.Authorization", `Basic ${texts.secret("AUTHORIZATION", value)}`]);
+    pairs.push(["header.Authorization", texts.template("AUTHORIZATION", `Basic ${value}`)]);
   }
   for (const [name, value] of new URLSearchParams(query)) pairs.push([`query.${name}`, texts.template(name, value)]);
   for (const [name, value] of Object.entries(headers)) {

@@ -23,10 +23,10 @@ export class SecretNames {
     return name;
   }
 
-  /** Returns the name of a secret whose value the person has to set. */
+  /** Returns the name of a secret whose value the person has to set. A file gets no secret that exists already. */
   expect(preferred: string, server: string, description: string): string {
-    const name = this.#choose(preferred, server, (each) => !this.values.has(each));
-    if (!this.#stored.has(name)) this.unset.set(name, description);
+    const name = this.#choose(preferred, server, (each) => !this.values.has(each) && !this.#stored.has(each));
+    this.unset.set(name, description);
     return name;
   }
 

@@ -152,8 +152,7 @@ function readServer(name: string, raw: Json): ClientServer {
     else if (isExtension) faults.unshift("an extension of the client starts it");
     else faults.unshift("it has neither a command nor a URL");
   }
-  const [fault] = faults;
-  return {
+  const server = {
     name,
     command,
     args: [...first, ...list("args"), ...list("arguments")],
@@ -170,8 +169,9 @@ function readServer(name: string, raw: Json): ClientServer {
     isEnabled: all["disabled"] !== true && all["enabled"] !== false,
     description: text("description"),
     ignored: Object.keys(raw).filter((key) => !READ.has(key)),
-    ...(fault !== undefined && { fault }),
   };
+  const [fault] = faults;
+  return fault === undefined ? server : { ...server, fault };
 }
 
 function readInputs(root: Members): ClientConfig["inputs"] {

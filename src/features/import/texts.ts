@@ -105,7 +105,7 @@ export class Texts {
       if (fault !== undefined) throw new Refusal(`its credential ${name} cannot be a secret: ${fault}`);
     }
     const secret = isUnset
-      ? this.#secrets.expect(name, this.#server, name)
+      ? this.#secrets.expect(name, this.#server, "a placeholder in the file")
       : this.#secrets.add(name, this.#server, value);
     this.#used.add(secret);
     return secret;
