@@ -51,8 +51,11 @@ it("imports commands and addresses of public files as they are written", () => {
       const raw = rawServer(text, name);
       if (!raw) continue;
       const launch = typeof entry["upstream"] === "string" ? parseServer(entry["upstream"]).launch! : undefined;
-      if (launch && "url" in launch) assert.equal(launch.url, new URL((raw.url ?? raw.httpUrl)!).href);
-      else if (launch)
+      if (launch && "url" in launch) {
+        const query = launch.query.map(({ name: key, value }) => [key, value.text] as [string, string]);
+        const { origin, pathname, searchParams } = new URL((raw.url ?? raw.httpUrl)!);
+        assert.deepEqual([launch.url, query], [origin + pathname, [...searchParams]]);
+      } else if (launch)
         assert.deepEqual(
           [launch.target, ...launch.args],
           raw.args!.filter((each) => each !== "-y"),
