@@ -32,10 +32,10 @@ export class Terminal {
     const line = this.#lines.shift();
     if (line !== undefined || this.#isOver || signal?.aborted) return Promise.resolve(line);
     return new Promise((resolve) => {
-      const end = (given: string | undefined): void => {
+      const end = (input: string | undefined): void => {
         signal?.removeEventListener("abort", onAbort);
         this.#waiting = undefined;
-        resolve(given);
+        resolve(input);
       };
       const onAbort = (): void => end(undefined);
       signal?.addEventListener("abort", onAbort);

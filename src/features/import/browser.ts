@@ -51,7 +51,7 @@ async function show(text: string, from: HTMLElement, to: HTMLElement): Promise<v
     element(
       "div",
       { className: "imported" },
-      element("label", {}, boxes[index]!, " ", element("strong", {}, servers[index]!.name)),
+      element("label", {}, boxes[index], " ", element("strong", {}, servers[index].name)),
       element("pre", { tabIndex: 0 }, JSON.stringify(entry, null, 2)),
       ...notes.map((note) => element("p", { className: "muted small" }, note)),
     ),

@@ -2,24 +2,24 @@ import { parseEnv } from "node:util";
 import type { JsonObject } from "../../lib/json.ts";
 import { launcherFromUrl, parseServer } from "../../upstream/launch/launcher-uri.ts";
 import { hasCredential, isCredentialName, isTokenInPath } from "./credentials.ts";
-import type { ClientServer } from "./servers.ts";
+import type { ConfiguredServer } from "./servers.ts";
 import { Refusal, type Texts } from "./texts.ts";
 
 /** A key of a launcher URI, and its value, not yet encoded. */
 type Pair = readonly [key: string, value: string];
 
 /** The entry of a server that npx or uvx starts; undefined if a launcher URI cannot express the command. */
-export function packageEntry(server: ClientServer, texts: Texts): JsonObject | undefined {
+export function packageEntry(server: ConfiguredServer, texts: Texts): JsonObject | undefined {
   const [command = "", ...args] = commandLine(server);
   const start = /^npx(?:\.cmd)?$/.test(command) ? npxStart(args) : command === "uvx" ? uvxStart(args) : undefined;
   if (!start) return undefined;
   // Arguments of a URI have no variables, and secrets are variables.
-  const given = argumentTemplates(start.args, server, texts.forTrial());
-  if (given.some((each) => /(?<!\$)\$\{/.test(each))) return undefined;
-  const environment = environmentOf(server, texts);
-  const cwd = folderOf(server, texts, start.args.some(isRelative));
+  const converted = argumentTemplates(start.args, server, texts.forTrial());
+  if (converted.some((each) => /(?<!\$)\$\{/.test(each))) return undefined;
+  const environment = readEnvironment(server, texts);
+  const cwd = chooseFolder(server, texts, start.args.some(isRelative));
   const upstream = launcherUri(start.uri, [
-    ...given.map((each): Pair => ["arg", each.replaceAll("$${", "${")]),
+    ...converted.map((each): Pair => ["arg", each.replaceAll("$${", "${")]),
     ...Object.entries(environment).map(([name, value]): Pair => [`env.${name}`, value]),
     ...(cwd === undefined ? [] : [["cwd", cwd] as const]),
   ]);
@@ -28,16 +28,16 @@ export function packageEntry(server: ClientServer, texts: Texts): JsonObject | u
 }
 
 /** The entry of any other program. */
-export function commandEntry(server: ClientServer, texts: Texts): JsonObject {
+export function commandEntry(server: ConfiguredServer, texts: Texts): JsonObject {
   const [command = "", ...args] = commandLine(server);
   if (command === "") throw new Refusal("its command is empty");
   const isPath = /[\\/]/.test(command) || command.startsWith("~");
   const program =
     isPath || command.includes("$") ? texts.path("its command", command) : texts.literal("its command", command);
   const templates = argumentTemplates(args, server, texts);
-  const environment = environmentOf(server, texts);
+  const environment = readEnvironment(server, texts);
   const isElsewhere = /^(?:npx|uvx|bunx|docker|podman)$/.test(command) && !args.some(isRelative);
-  const cwd = folderOf(server, texts, !isElsewhere);
+  const cwd = chooseFolder(server, texts, !isElsewhere);
   if (/^(?:docker|podman)$/.test(command)) hideFromArguments(templates, environment);
   return {
     command: program,
@@ -48,7 +48,7 @@ export function commandEntry(server: ClientServer, texts: Texts): JsonObject {
 }
 
 /** The entry of a server at a URL. */
-export function remoteEntry({ url = "", headers, type = "" }: ClientServer, texts: Texts): JsonObject {
+export function remoteEntry({ url = "", headers, type = "" }: ConfiguredServer, texts: Texts): JsonObject {
   if (/^(?:wss?|websocket)$/i.test(type) || /^wss?:/i.test(url))
     throw new Refusal("MCP over WebSocket is not supported");
   const [, address = "", query = ""] = /^([^?#]*)(?:\?([^#]*))?/.exec(url) ?? [];
@@ -80,7 +80,7 @@ export function remoteEntry({ url = "", headers, type = "" }: ClientServer, text
 }
 
 /** Windows needs a shell to start npx. */
-function commandLine({ command = "", args }: ClientServer): string[] {
+function commandLine({ command = "", args }: ConfiguredServer): string[] {
   const words = [command.trim(), ...args];
   if (/^cmd(?:\.exe)?$/i.test(words[0]!) && /^\/[cC]$/.test(words[1] ?? "")) words.splice(0, 2);
   // Some clients accept a whole command line.
@@ -113,7 +113,11 @@ function uvxStart(args: readonly string[]): PackageStart | undefined {
 }
 
 /** `--token VALUE`, `--token=VALUE`, `-e NAME=VALUE` and `Header: VALUE` name what they contain. */
-function argumentTemplates(args: readonly string[], { env }: ClientServer, texts: Pick<Texts, "template">): string[] {
+function argumentTemplates(
+  args: readonly string[],
+  { env }: ConfiguredServer,
+  texts: Pick<Texts, "template">,
+): string[] {
   return args.map((argument, index) => {
     const before = args[index - 1] ?? "";
     const isOwn = (variable: string): boolean => Object.hasOwn(env, variable);
@@ -122,8 +126,8 @@ function argumentTemplates(args: readonly string[], { env }: ClientServer, texts
     if (isNamed)
       return `${name}${separator}${texts.template(name.replace(/^-+/, ""), value, { isOwn, isSetting: /^[A-Z0-9_]+$/.test(name) })}`;
     const flag = /^--?([A-Za-z][\w-]*)$/.exec(before)?.[1] ?? "";
-    const given = !argument.startsWith("-") && isCredentialName(flag) ? flag : hasCredential(argument) ? "URL" : "";
-    return texts.template(given, argument, { isOwn });
+    const label = !argument.startsWith("-") && isCredentialName(flag) ? flag : hasCredential(argument) ? "URL" : "";
+    return texts.template(label, argument, { isOwn });
   });
 }
 
@@ -137,7 +141,7 @@ function hideFromArguments(args: string[], environment: Record<string, string>):
   }
 }
 
-function environmentOf({ env, envFile }: ClientServer, texts: Texts): Record<string, string> {
+function readEnvironment({ env, envFile }: ConfiguredServer, texts: Texts): Record<string, string> {
   const file =
     envFile === undefined ? {} : (parseEnv(texts.variables("its envFile", envFile)) as Record<string, string>);
   const variables = Object.entries({ ...file, ...env }).map(([name, value]): [string, string] => {
@@ -147,7 +151,7 @@ function environmentOf({ env, envFile }: ClientServer, texts: Texts): Record<str
   return Object.fromEntries(variables);
 }
 
-function folderOf({ cwd }: ClientServer, texts: Texts, isNeeded: boolean): string | undefined {
+function chooseFolder({ cwd }: ConfiguredServer, texts: Texts, isNeeded: boolean): string | undefined {
   if (cwd !== undefined && cwd !== "") return texts.path("its cwd", cwd);
   return isNeeded ? texts.place.folder : undefined;
 }

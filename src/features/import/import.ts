@@ -8,7 +8,7 @@ import { BerthError } from "../../lib/errors.ts";
 import { printable, printableLine } from "../../lib/printable.ts";
 import { invalid } from "./parse.ts";
 import { planImport, type ImportPlan } from "./plan.ts";
-import { openFolder, openRunning, type Target } from "./targets.ts";
+import { openFolder, openRunning, type ImportTarget } from "./targets.ts";
 
 export interface ImportCommandOptions {
   readonly from?: string;
@@ -69,7 +69,7 @@ async function openSource(file: string | undefined, { from, project }: ImportCom
   if (!stats?.isFile()) throw invalid(path, "there is no such file");
   if (stats.size > BYTES_MAX) throw invalid(path, `it is longer than ${BYTES_MAX / 1024 / 1024} MiB`);
   // A user's own file belongs to whatever project its client is started in.
-  const folder = client !== undefined && !project ? process.cwd() : projectOf(path);
+  const folder = client !== undefined && !project ? process.cwd() : findProject(path);
   const place = { folder, home, readFile: inFolder(folder) };
   return { file: path, text: readFileSync(path, "utf8"), client, place };
 }
@@ -89,7 +89,7 @@ function clientFile(client: string, isProject = false): string {
 }
 
 /** Clients keep a project's file in its folder, or in a hidden folder there. */
-function projectOf(path: string): string {
+function findProject(path: string): string {
   const folder = dirname(path);
   return /^\.[a-z]/.test(basename(folder)) ? dirname(folder) : folder;
 }
@@ -119,7 +119,7 @@ function report({ servers, refused, secrets, unset }: ImportPlan): void {
     console.error(printable(`Set the secret ${name} (${printableLine(about)}) yourself.`));
 }
 
-function offerConnection(client: string | undefined, { url }: Target): void {
+function offerConnection(client: string | undefined, { url }: ImportTarget): void {
   const where = url === undefined ? "" : ` --url ${url}`;
   const which = client === undefined || ["goose", "windsurf", "zed"].includes(client) ? "CLIENT" : client;
   console.error(`Connect your client to all servers at one address: berth connect --client ${which}${where}`);

@@ -23,7 +23,7 @@ type Format = "json" | "yaml" | "toml";
  */
 export function parseConfig(file: string, source: string): Json {
   const text = source.replace(/^\ufeff/, "");
-  const format = formatOf(file, text);
+  const format = detectFormat(file, text);
   const max = format === "json" ? JSON_UNITS_MAX : OTHER_UNITS_MAX;
   if (text.length > max) throw invalid(file, `it is longer than ${max / 1024 / 1024} MiB`);
   try {
@@ -35,7 +35,7 @@ export function parseConfig(file: string, source: string): Json {
   }
 }
 
-function formatOf(file: string, text: string): Format {
+function detectFormat(file: string, text: string): Format {
   const [, ending = ""] = /\.(json[c5]?|ya?ml|toml)$/i.exec(file) ?? [];
   if (/^json/i.test(ending)) return "json";
   if (/^y/i.test(ending)) return "yaml";

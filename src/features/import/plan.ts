@@ -3,11 +3,11 @@ import { isObject, type Json, type JsonObject } from "../../lib/json.ts";
 import { findCredential } from "./credentials.ts";
 import { commandEntry, packageEntry, remoteEntry } from "./entries.ts";
 import { parseConfig } from "./parse.ts";
-import { SecretNames, type Stored } from "./secret-names.ts";
-import { findServers, type ClientServer } from "./servers.ts";
+import { SecretPlan, type Stored } from "./secret-plan.ts";
+import { findServers, type ConfiguredServer } from "./servers.ts";
 import { Refusal, Texts, type Place } from "./texts.ts";
 
-/** What an import of a client's file would save. */
+/** The servers and secrets that an import of a client's file would save. */
 export interface ImportPlan {
   readonly servers: readonly ImportedServer[];
   readonly refused: readonly { readonly name: string; readonly reason: string }[];
@@ -21,7 +21,7 @@ export interface ImportedServer {
   /** In Berth. */
   readonly name: string;
   readonly entry: JsonObject;
-  /** What the person should know: another name, settings without an equivalent. */
+  /** Differences that the person should know: another name, settings without an equivalent. */
   readonly notes: readonly string[];
 }
 
@@ -37,7 +37,7 @@ export interface PlanOptions extends Place {
 /** Plans the import of a file. Throws `import_refused` for one that is no configuration of servers. */
 export function planImport(file: string, text: string, options: PlanOptions = {}): ImportPlan {
   const { servers, inputs } = findServers(file, parseConfig(file, text), options.folder);
-  let secrets = new SecretNames(options.stored);
+  let secrets = new SecretPlan(options.stored);
   const names = new Set<string>();
   const imported: ImportedServer[] = [];
   const refused: { name: string; reason: string }[] = [];
@@ -74,7 +74,7 @@ const ITEMS_MAX = 500;
 // oxlint-disable-next-line no-control-regex -- finds control characters on purpose
 const CONTROL = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/;
 
-function checkText(server: ClientServer): void {
+function checkText(server: ConfiguredServer): void {
   if (server.fault !== undefined) throw new Refusal(server.fault);
   const { command, cwd, envFile, url, description, args, env, headers } = server;
   const names = [server.name, ...Object.keys(env), ...Object.keys(headers)];
@@ -88,8 +88,8 @@ function checkText(server: ClientServer): void {
 }
 
 function chooseName(original: string, names: ReadonlySet<string>, { taken, renamed }: PlanOptions): string {
-  const given = renamed?.get(original);
-  const name = given ?? toServerName(original);
+  const chosen = renamed?.get(original);
+  const name = chosen ?? toServerName(original);
   const problem = serverNameProblem(name);
   if (problem !== undefined) throw new Refusal(`${problem}; choose one with --rename`);
   if (!taken?.(name) && !names.has(name)) return name;
@@ -101,7 +101,7 @@ function toServerName(name: string): string {
   return plain.replace(/^[^A-Za-z0-9]+|-+$/g, "").slice(0, 64);
 }
 
-function convert(server: ClientServer, texts: Texts): { entry: JsonObject; notes: string[] } {
+function convert(server: ConfiguredServer, texts: Texts): { entry: JsonObject; notes: string[] } {
   const made =
     server.command === undefined
       ? remoteEntry(server, texts)
@@ -122,5 +122,5 @@ function convert(server: ClientServer, texts: Texts): { entry: JsonObject; notes
 function contains(value: Json, secret: string): boolean {
   if (typeof value === "string") return value.includes(secret) || value.includes(encodeURIComponent(secret));
   if (Array.isArray(value)) return value.some((item) => contains(item, secret));
-  return isObject(value) && Object.values(value as JsonObject).some((item) => contains(item, secret));
+  return isObject(value) && Object.values(value).some((item) => contains(item, secret));
 }

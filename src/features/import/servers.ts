@@ -4,7 +4,7 @@ import { invalid } from "./parse.ts";
 type Members = Readonly<Record<string, Json>>;
 
 /** A server as a client's file configures it, in one form for all clients. Values are unchecked. */
-export interface ClientServer {
+export interface ConfiguredServer {
   readonly name: string;
   readonly command: string | undefined;
   readonly args: readonly string[];
@@ -23,7 +23,7 @@ export interface ClientServer {
 }
 
 export interface ClientConfig {
-  readonly servers: readonly ClientServer[];
+  readonly servers: readonly ConfiguredServer[];
   /** Values that VS Code asks its user for, by their ids. */
   readonly inputs: ReadonlyMap<string, { readonly description: string; readonly fallback: string | undefined }>;
 }
@@ -34,15 +34,15 @@ const LISTS = ["mcpServers", "servers", "mcp_servers", "context_servers", "exten
 /** The servers of a parsed file. `folder` chooses a project in Claude Code's own file. */
 export function findServers(file: string, root: Json, folder?: string): ClientConfig {
   if (!isObject(root)) throw invalid(file, "it is not a configuration of MCP servers");
-  const found = listsIn(root as Members, folder).flatMap(entriesOf);
-  const bare = found.length > 0 ? [] : bareEntries(root as Members);
+  const found = listsIn(root as Members, folder).flatMap(readEntries);
+  const bare = found.length > 0 ? [] : bareEntries(root);
   const entries = [...found, ...bare];
   if (entries.length === 0 && !LISTS.some((name) => name in root)) {
     const expected = "mcpServers, servers, mcp, mcp_servers, context_servers or extensions";
     throw invalid(file, `it lists no MCP servers; they are expected in ${expected}`);
   }
   if (entries.length > SERVERS_MAX) throw invalid(file, `it has more than ${SERVERS_MAX} servers`);
-  return { servers: entries.map(([name, raw]) => readServer(name, raw)), inputs: readInputs(root as Members) };
+  return { servers: entries.map(([name, raw]) => readServer(name, raw)), inputs: readInputs(root) };
 }
 
 function listsIn(root: Members, folder: string | undefined): Json[] {
@@ -51,26 +51,24 @@ function listsIn(root: Members, folder: string | undefined): Json[] {
     isObject(list) ? LISTS.flatMap((name) => objectAt(list as Members, name)) : [],
   );
   // In settings.json of VS Code and in Zed's, the list is one level deeper.
-  const top = lists.filter(
-    (list) => !isObject(list) || !LISTS.some((name) => objectAt(list as Members, name).length > 0),
-  );
+  const top = lists.filter((list) => !isObject(list) || !LISTS.some((name) => objectAt(list, name).length > 0));
   const projects = objectAt(root, "projects")[0];
   const project = folder === undefined || !projects ? undefined : projects[folder];
-  return [...top, ...nested, ...(isObject(project) ? objectAt(project as Members, "mcpServers") : [])];
+  return [...top, ...nested, ...(isObject(project) ? objectAt(project, "mcpServers") : [])];
 }
 
 function objectAt(members: Members, name: string): Members[] {
   const value = members[name];
   // A server may be called "servers".
-  return isObject(value) && !isServer(value as Members) ? [value as Members] : [];
+  return isObject(value) && !isServer(value) ? [value] : [];
 }
 
-function entriesOf(list: Json): [string, Json][] {
+function readEntries(list: Json): [string, Json][] {
   if (isObject(list)) return Object.entries(list as Members);
   if (!Array.isArray(list)) return [];
   return list.map((item, index) => {
     const name = isObject(item) ? (item["name"] ?? item["id"]) : undefined;
-    return [typeof name === "string" ? name : `server-${index + 1}`, item as Json];
+    return [typeof name === "string" ? name : `server-${index + 1}`, item];
   });
 }
 
@@ -93,7 +91,7 @@ const READ = new Set(
   bearer_token_env_var type transport transportType transport_type disabled enabled description source`.split(/\s+/),
 );
 
-function readServer(name: string, raw: Json): ClientServer {
+function readServer(name: string, raw: Json): ConfiguredServer {
   const none = {
     command: undefined,
     args: [],

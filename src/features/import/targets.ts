@@ -10,10 +10,10 @@ import { BerthError } from "../../lib/errors.ts";
 import { indentedJson, isObject } from "../../lib/json.ts";
 import { printable, printableLine } from "../../lib/printable.ts";
 import type { ImportPlan } from "./plan.ts";
-import type { Stored } from "./secret-names.ts";
+import type { Stored } from "./secret-plan.ts";
 
 /** Where servers are imported to. */
-export interface Target {
+export interface ImportTarget {
   /** As shown in questions. */
   readonly name: string;
   /** The address, if it is a running Berth. */
@@ -29,25 +29,25 @@ export interface Target {
 const ENV_FILE = ".env";
 
 /** The folder at hand: entries go to `mcps.json`, secrets to `.env`. */
-export function openFolder(): Target {
+export function openFolder(): ImportTarget {
   const { folder } = openOwnFolder();
   const file = readConfigFile(join(folder, MCPS_FILE), json);
   const envFile = readConfigFile(join(folder, ENV_FILE), json);
   const values = parseEnv(envFile.text ?? "") as Record<string, string>;
-  const partsOf = ({ servers }: ImportPlan) =>
+  const toParts = ({ servers }: ImportPlan) =>
     servers.map(({ name, entry }) => ({ path: [name], value: entry }) as const);
   return {
     name: MCPS_FILE,
     stored: new Map(Object.entries(values)),
     taken: (name) => readValue(file, [name]) !== undefined,
     preview(plan) {
-      const parts = partsOf(plan);
+      const parts = toParts(plan);
       const added = [...plan.secrets.keys()].map((name) => `+${name}=…\n`).join("");
       const env = added === "" ? "" : `--- ${ENV_FILE}\n+++ ${ENV_FILE}\n${added}`;
       return `--- ${MCPS_FILE}\n+++ ${MCPS_FILE}\n${renderDiff(file, editedText(file, parts, "add"), parts)}${env}`;
     },
     async save(plan) {
-      const after = editedText(file, partsOf(plan), "add");
+      const after = editedText(file, toParts(plan), "add");
       // Entries never name a secret that is not there yet.
       if (plan.secrets.size > 0) await writeConfigFile(envFile, withVariables(envFile.text ?? "", plan.secrets), true);
       await writeConfigFile(file, after);
@@ -86,7 +86,7 @@ function quoted(name: string, value: string): string {
 }
 
 /** A running Berth: entries and secrets are saved through its API. */
-export async function openRunning(address: string): Promise<Target> {
+export async function openRunning(address: string): Promise<ImportTarget> {
   const ask = api(address);
   const [entries, secrets] = await Promise.all([namesAt(ask, "entries"), namesAt(ask, "secrets")]);
   return {
@@ -135,11 +135,14 @@ function api(address: string): Ask {
       ...(token !== undefined && { Authorization: `Bearer ${token}` }),
     };
     const url = `${address.replace(/\/+$/, "")}/api/${path}`;
-    const response = await fetch(url, { method, headers, body: body ?? null, redirect: "error" }).catch(
-      (cause: Error) => {
-        throw new BerthError("upstream_not_started", `no Berth answers at ${address}`, { cause });
-      },
-    );
+    const response = await fetch(url, {
+      method,
+      headers,
+      ...(body !== undefined && { body }),
+      redirect: "error",
+    }).catch((cause: Error) => {
+      throw new BerthError("upstream_not_started", `no Berth answers at ${address}`, { cause });
+    });
     const answer: unknown = await response.json().catch(() => undefined);
     if (response.ok) return answer;
     const { error } = isObject(answer) ? answer : {};

@@ -1,13 +1,13 @@
 import { join, relative, resolve } from "node:path";
 import { valueFault } from "../../secrets/secret-rules.ts";
 import { findCredential, isPlaceholder } from "./credentials.ts";
-import type { SecretNames } from "./secret-names.ts";
+import type { SecretPlan } from "./secret-plan.ts";
 import type { ClientConfig } from "./servers.ts";
 
 /** A server cannot be imported, for the reason in the message. */
 export class Refusal extends Error {}
 
-/** What the file's variables refer to, if it is a file of this machine. */
+/** The folders and files that variables refer to, if the configuration is a file of this machine. */
 export interface Place {
   /** The folder of the project that the file belongs to. */
   readonly folder?: string;
@@ -26,11 +26,11 @@ export class Texts {
   readonly notes: string[] = [];
   readonly #server: string;
   readonly #inputs: ClientConfig["inputs"];
-  readonly #secrets: SecretNames;
+  readonly #secrets: SecretPlan;
   readonly #used = new Set<string>();
   readonly place: Place;
 
-  constructor(server: string, inputs: ClientConfig["inputs"], secrets: SecretNames, place: Place) {
+  constructor(server: string, inputs: ClientConfig["inputs"], secrets: SecretPlan, place: Place) {
     this.#server = server;
     this.#inputs = inputs;
     this.#secrets = secrets;
@@ -126,8 +126,8 @@ export class Texts {
       const [, input] = /^(?:input|promptString):(.+)$/.exec(inner) ?? [];
       if (input !== undefined) return this.#input(input, isLiteral);
       const [, name, fallback] = new RegExp(`^(?:env:)?(${NAME})(?::-?([^]*))?$`).exec(inner) ?? [];
-      const known = this.#known(inner);
-      if (known !== undefined) return known;
+      const resolved = this.#known(inner);
+      if (resolved !== undefined) return resolved;
       if (/^(?:file|command|config):/.test(inner))
         throw new Refusal(`it uses \${${inner}}, which only its client can resolve`);
       if (name === undefined || isOwn(name)) return written.startsWith("${") ? `$${written}` : written;

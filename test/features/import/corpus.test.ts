@@ -60,13 +60,13 @@ it("imports commands and addresses of public files as they are written", () => {
           [launch.target, ...launch.args],
           raw.args!.filter((each) => each !== "-y"),
         );
-      else assert.deepEqual([entry["command"], entry["args"] ?? []], [commandOf(raw), raw.args ?? []]);
+      else assert.deepEqual([entry["command"], entry["args"] ?? []], [resolveCommand(raw), raw.args ?? []]);
     }
   }
 });
 
 /** Relative to the project, as clients start it. */
-function commandOf({ command = "" }: RawServer): string {
+function resolveCommand({ command = "" }: RawServer): string {
   return command.startsWith(".") ? join("/project", command) : command;
 }
 

@@ -4,7 +4,7 @@ import { nameFault } from "../../secrets/secret-rules.ts";
 export type Stored = ReadonlyMap<string, string | true>;
 
 /** Chooses the names of secrets: one name for one value, in all servers of a file. */
-export class SecretNames {
+export class SecretPlan {
   readonly values = new Map<string, string>();
   readonly unset = new Map<string, string>();
   readonly #stored: Stored;
@@ -40,8 +40,8 @@ export class SecretNames {
     }
   }
 
-  copy(): SecretNames {
-    const copy = new SecretNames(this.#stored);
+  copy(): SecretPlan {
+    const copy = new SecretPlan(this.#stored);
     for (const [name, value] of this.values) copy.values.set(name, value);
     for (const [name, description] of this.unset) copy.unset.set(name, description);
     return copy;
