@@ -111,6 +111,17 @@ export async function pagesOf({ berth, guarded }) {
     page("cid-contract", `${url}/cid/${contract}`),
   ];
   const begin = [
+    page("new-server-import", `${url}/servers/new`, async (shown) => {
+      const headers = { Authorization: "Bearer hunter2hunter2" };
+      const servers = {
+        docs: { url: "https://docs.example.com/mcp", headers },
+        files: { command: "npx", args: ["-y", "@example/files", "/srv"], alwaysAllow: ["read"] },
+        part: { settings: {} },
+      };
+      await shown.getByLabel("Configuration").fill(JSON.stringify({ mcpServers: servers }, null, 2));
+      await shown.getByRole("button", { name: "Show what would be added" }).click();
+      await shown.getByRole("button", { name: "Add the chosen servers" }).waitFor();
+    }),
     page("new", `${url}/servers/new`),
     page("new-refused", `${url}/servers/new?name=orders&template=typescript`),
     page("new-empty", `${url}/servers/new?name=greet&template=typescript`, untilOffered),

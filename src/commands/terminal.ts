@@ -32,10 +32,10 @@ export class Terminal {
     const line = this.#lines.shift();
     if (line !== undefined || this.#isOver || signal?.aborted) return Promise.resolve(line);
     return new Promise((resolve) => {
-      const end = (given: string | undefined): void => {
+      const end = (input: string | undefined): void => {
         signal?.removeEventListener("abort", onAbort);
         this.#waiting = undefined;
-        resolve(given);
+        resolve(input);
       };
       const onAbort = (): void => end(undefined);
       signal?.addEventListener("abort", onAbort);
@@ -189,6 +189,20 @@ function readNumber(said: string, isWhole: boolean): number | undefined {
 export function shown(value: unknown): string {
   const text = typeof value === "string" ? value : value === undefined ? "" : JSON.stringify(value);
   return stripVTControlCharacters(text).replaceAll(/(?![\n\t])\p{Cc}/gu, "");
+}
+
+/** Asks a person to confirm a change with y or n; `what` is for the case that nobody can be asked. */
+export async function isConfirmed(question: string, what: string): Promise<boolean> {
+  const terminal = Terminal.open();
+  if (!terminal) {
+    console.error(printableText(`There is no terminal to confirm ${what}; use --yes.`));
+    return false;
+  }
+  try {
+    return readBoolean((await terminal.read(`${question} (y/n) `))?.trim() ?? "") === true;
+  } finally {
+    terminal.close();
+  }
 }
 
 /** Asks a person to confirm something by typing a name. */

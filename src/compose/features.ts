@@ -5,6 +5,7 @@ import { collectionFeature } from "../features/collection/feature.ts";
 import { consentsFeature } from "../features/consents/feature.ts";
 import { driftFeature } from "../features/drift/feature.ts";
 import type { Feature } from "../features/feature.ts";
+import { importFeature } from "../features/import/feature.ts";
 import { legacySseFeature } from "../features/legacy-sse/feature.ts";
 import { metricsFeature } from "../features/metrics/feature.ts";
 import { nativeFeature } from "../features/native/feature.ts";
@@ -20,6 +21,7 @@ export const features: readonly Feature[] = [
   collectionFeature,
   consentsFeature,
   driftFeature,
+  importFeature,
   legacySseFeature,
   metricsFeature,
   nativeFeature,

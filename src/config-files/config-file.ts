@@ -102,8 +102,15 @@ function withoutBom({ text = "" }: ConfigFile): string {
   return text.replace(BOM, "");
 }
 
-/** Replaces the file atomically; "" removes it. Throws `client_file_invalid` if it has changed since it was read. */
-export async function writeConfigFile(file: ConfigFile, text: string): Promise<void> {
+/**
+ * Replaces the file atomically; "" removes it. `isSecret` hides a new file from other users. Throws
+ * `client_file_invalid` if it has changed since it was read.
+ */
+export async function writeConfigFile(
+  file: ConfigFile,
+  text: string,
+  isSecret = text.includes("<token>"),
+): Promise<void> {
   const { path, target } = file;
   const temporary = join(dirname(target), `.berth-${randomBytes(6).toString("hex")}.tmp`);
   try {
@@ -115,7 +122,7 @@ export async function writeConfigFile(file: ConfigFile, text: string): Promise<v
     const { mode, uid, gid } = existsSync(target)
       ? statSync(target)
       : { mode: undefined, uid: undefined, gid: undefined };
-    const handle = await open(temporary, "wx", mode ?? (text.includes("<token>") ? 0o600 : 0o666));
+    const handle = await open(temporary, "wx", mode ?? (isSecret ? 0o600 : 0o666));
     try {
       if (mode !== undefined) await handle.chmod(mode & 0o7777);
       // Only root may change the owner, and only for root can it differ.

@@ -5,7 +5,7 @@ import { isObject } from "../lib/json.ts";
 /** A part of a configuration file; `path` is the list of names that leads to it. */
 export type FilePart =
   /** A member of an object; the last name is that of the member. */
-  | { readonly path: readonly [outer: string, name: string]; readonly value: Readonly<Record<string, unknown>> }
+  | { readonly path: readonly [string, ...string[]]; readonly value: Readonly<Record<string, unknown>> }
   /** An element of a list, once; the path leads to the list. */
   | { readonly path: readonly [string, ...string[]]; readonly element: string | Readonly<Record<string, unknown>> };
 

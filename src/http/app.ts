@@ -90,8 +90,9 @@ export function createApp(options: AppOptions): Route {
   const setups = options.features.flatMap(({ setups = [] }) => setups);
   const calls = options.features.find((each) => each.calls)?.calls;
   const secrets = options.features.find((each) => each.secrets)?.secrets;
+  const newServerParts = options.features.flatMap(({ newServer = [] }) => newServer);
   const pages = createPages(assets, options.writable, sections);
-  const parts = { ...options, pages, setups, calls, secrets };
+  const parts = { ...options, pages, setups, calls, secrets, newServerParts };
   app.disable("x-powered-by");
   app.use((request, response, next) => {
     const { failure, trace } = contextOf(response);

@@ -1,7 +1,9 @@
 import type { Router } from "express";
+import type { Access } from "../access/access.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { NodeRequests } from "../cluster/node-requests.ts";
 import type { Contract, ToolContract } from "../contract/contract.ts";
+import type { Edits } from "../edits/edits.ts";
 import type { Host } from "../host/host.ts";
 import type { Tenancy } from "../host/serving/tenancy.ts";
 import type { Limits } from "../limits/limits.ts";
@@ -25,12 +27,24 @@ export interface FeatureRoutes {
   /** URLs below `/mcp` for MCP clients, matched before those of the core. */
   readonly mcpRoute?: (kit: McpRouteKit) => Route;
   /** The names that the form of an entry suggests. */
-  readonly secrets?: SecretNames;
+  readonly secrets?: SecretValues;
+  /** A part of the page of a new server, as a partial template and its script. */
+  readonly newServer?: NewServerPart;
+}
+
+export interface NewServerPart {
+  readonly partial: string;
+  readonly script: string;
 }
 
 export interface SecretNames {
   /** Sorted by name; `set` is undefined for one without a value. */
   list(tenant: string): Promise<readonly { readonly name: string; readonly set: object | undefined }[]>;
+}
+
+export interface SecretValues extends SecretNames {
+  /** Rejects with `read_only`, or with `name_conflict` if `isNew` and it exists. */
+  set(tenant: string, name: string, value: string, options: { by: string; isNew?: boolean }): Promise<void>;
 }
 
 export interface McpRouteKit extends McpRouteOptions {
@@ -58,7 +72,15 @@ interface ServerOfCalls {
 interface FeatureApi {
   /** The path below `/api`. */
   readonly path: string;
-  readonly create: (kit: { readonly bodies: Bodies }) => Router;
+  readonly create: (kit: FeatureApiKit) => Router;
+}
+
+export interface FeatureApiKit {
+  readonly bodies: Bodies;
+  readonly edits: Edits;
+  readonly access: Access;
+  /** Undefined without the feature `secrets`. */
+  readonly secrets: SecretValues | undefined;
 }
 
 export interface PageKit {

@@ -58,6 +58,12 @@ export function readMcpsSource(root: JsonNode, folder: SourceFolder, checkEntry:
       if (typeof node.value !== "string") problems.push(problemAt(node.at, "wrong-type", "It must be a string"));
       continue;
     }
+    if (isClientList(server, node)) {
+      const how = "move it to a file of its own and import it with `berth import FILE`";
+      problems.push(problemAt(at, "client-config", `"${server}" is the configuration of an MCP client; ${how}`));
+      entries.set(server, () => node.value);
+      continue;
+    }
     const fault = serverNameProblem(server);
     if (fault) problems.push(problemAt(at, "bad-name", fault));
     entries.set(server, readEntry(node, server, [], reading));
@@ -76,6 +82,12 @@ export function readMcpsSource(root: JsonNode, folder: SourceFolder, checkEntry:
       return { value: Object.fromEntries(generated), blocks };
     },
   };
+}
+
+/** True for the list of servers in a client's configuration, which people paste here. */
+function isClientList(name: string, { members }: JsonNode): boolean {
+  if (!members || !/^(?:mcpServers|servers|mcp_servers|context_servers|mcp)$/.test(name)) return false;
+  return Array.from(members.values()).some(({ node }) => node.members?.has("command") || node.members?.has("url"));
 }
 
 interface Reading {

@@ -98,6 +98,7 @@ export const errors = {
   packages_refused: { status: 422, rpc: -32603, message: "The packages cannot be used, and nothing was changed" },
   packages_unavailable: { status: 503, rpc: -32603, message: "The packages could not be fetched" },
   client_file_invalid: { status: 422, rpc: -32603, message: "The client's file was not changed" },
+  import_refused: { status: 422, rpc: -32602, message: "The file cannot be imported" },
   config_invalid: { status: 500, rpc: -32603, message: "The configuration is not valid" },
   launcher_invalid: { status: 422, rpc: -32602, message: "The launcher URI is not valid" },
   upstream_not_started: { status: 503, rpc: -32603, message: "The upstream cannot be started or reached" },

@@ -1,5 +1,4 @@
-import { homedir } from "node:os";
-import { join } from "node:path";
+import { clientFiles, clientId, type ClientFiles } from "../../config-files/client-files.ts";
 import type { FilePart } from "../../config-files/file-part.ts";
 
 /** A server as named in a client's configuration. */
@@ -13,18 +12,12 @@ export interface ClientServer {
 }
 
 /** A client, and its configuration files as Berth writes them. */
-export interface ClientKind {
+export interface ClientKind extends ClientFiles {
   /** As in `berth connect --client`. */
   readonly id: string;
   readonly name: string;
   /** `json` is parsed by `JSON.parse`; `jsonc` may have comments and trailing commas. */
   readonly format: "json" | "jsonc" | "toml";
-  /** The file for all work of its user. `env` and `platform` are those of the process. */
-  readonly userFile: (env: NodeJS.ProcessEnv, platform?: NodeJS.Platform) => string;
-  /** The file for everyone on a project, relative to the project's folder; undefined if the client has none. */
-  readonly projectFile?: string;
-  /** Alternative names of these files; if one of them exists, the client reads that. */
-  readonly otherNames?: readonly string[];
   /** The parts that add a server. The last one is the server itself, under its name. */
   parts(server: ClientServer): readonly FilePart[];
   /** Where the client gets the token, if requests need one. */
@@ -39,10 +32,9 @@ const TOKEN_VARIABLE = "the variable BERTH_TOKEN of the environment that it is s
 
 export const claudeCode: ClientKind = {
   id: "claude-code",
+  ...clientFiles["claude-code"],
   name: "Claude Code",
   format: "json",
-  userFile: (env) => join(env["CLAUDE_CONFIG_DIR"] || homeFolder(env), ".claude.json"),
-  projectFile: ".mcp.json",
   parts: ({ name, url, needsToken: isGiven }) => [
     { path: ["mcpServers", name], value: { type: "http", url, ...headers(isGiven, "${BERTH_TOKEN}") } },
   ],
@@ -52,9 +44,9 @@ export const claudeCode: ClientKind = {
 
 export const claudeDesktop: ClientKind = {
   id: "claude-desktop",
+  ...clientFiles["claude-desktop"],
   name: "Claude Desktop",
   format: "json",
-  userFile: (env, platform) => join(applicationData(env, platform), "Claude/claude_desktop_config.json"),
   parts: ({ name, url, needsToken: isGiven }) => [{ path: ["mcpServers", name], value: bridge(url, isGiven) }],
   token: "this file: replace <token> with the token",
   note: "This needs Node.js, and takes effect when you restart Claude Desktop.",
@@ -62,10 +54,9 @@ export const claudeDesktop: ClientKind = {
 
 export const cursor: ClientKind = {
   id: "cursor",
+  ...clientFiles.cursor,
   name: "Cursor",
   format: "jsonc",
-  userFile: (env) => join(homeFolder(env), ".cursor/mcp.json"),
-  projectFile: ".cursor/mcp.json",
   parts: ({ name, url, needsToken: isGiven }) => [
     { path: ["mcpServers", name], value: { url, ...headers(isGiven, "${env:BERTH_TOKEN}") } },
   ],
@@ -74,10 +65,9 @@ export const cursor: ClientKind = {
 
 export const vsCode: ClientKind = {
   id: "vs-code",
+  ...clientFiles["vs-code"],
   name: "VS Code",
   format: "jsonc",
-  userFile: (env, platform) => join(applicationData(env, platform), "Code/User/mcp.json"),
-  projectFile: ".vscode/mcp.json",
   parts(server) {
     const input = vsCodeInput(server);
     const serverPart: FilePart = { path: ["servers", server.name], value: vsCodeServer(server) };
@@ -88,10 +78,9 @@ export const vsCode: ClientKind = {
 
 export const codex: ClientKind = {
   id: "codex",
+  ...clientFiles.codex,
   name: "Codex",
   format: "toml",
-  userFile: (env) => join(env["CODEX_HOME"] || join(homeFolder(env), ".codex"), "config.toml"),
-  projectFile: ".codex/config.toml",
   parts: ({ name, url, needsToken: isGiven }) => [
     { path: ["mcp_servers", name], value: { url, ...(isGiven && { bearer_token_env_var: "BERTH_TOKEN" }) } },
   ],
@@ -101,10 +90,9 @@ export const codex: ClientKind = {
 
 export const geminiCli: ClientKind = {
   id: "gemini-cli",
+  ...clientFiles["gemini-cli"],
   name: "Gemini CLI",
   format: "jsonc",
-  userFile: (env) => join(env["GEMINI_CLI_HOME"] || homeFolder(env), ".gemini/settings.json"),
-  projectFile: ".gemini/settings.json",
   parts: ({ name, url, needsToken: isGiven }) => [
     { path: ["mcpServers", name], value: { url, type: "http", ...headers(isGiven, "${BERTH_TOKEN}") } },
   ],
@@ -114,11 +102,9 @@ export const geminiCli: ClientKind = {
 
 export const opencode: ClientKind = {
   id: "opencode",
+  ...clientFiles.opencode,
   name: "opencode",
   format: "jsonc",
-  userFile: (env) => join(env["XDG_CONFIG_HOME"] || join(homeFolder(env), ".config"), "opencode/opencode.json"),
-  projectFile: "opencode.json",
-  otherNames: ["opencode.jsonc"],
   parts: ({ name, url, needsToken: isGiven }) => [
     { path: ["mcp", name], value: { type: "remote", url, ...headers(isGiven, "{env:BERTH_TOKEN}") } },
   ],
@@ -127,11 +113,8 @@ export const opencode: ClientKind = {
 
 export const clients: readonly ClientKind[] = [claudeCode, claudeDesktop, codex, cursor, geminiCli, opencode, vsCode];
 
-/** Other common names. */
-const ALIASES: Readonly<Record<string, string>> = { vscode: "vs-code", gemini: "gemini-cli", claude: "claude-code" };
-
 export function findClient(id: string): ClientKind | undefined {
-  return clients.find((client) => client.id === (ALIASES[id] ?? id));
+  return clients.find((client) => client.id === clientId(id));
 }
 
 /** A complete file with only this server. */
@@ -141,7 +124,7 @@ export function fileText(client: ClientKind, server: ClientServer): string {
     return parts.map((part) => ("value" in part ? tomlTable(part.path, part.value) : []).join("\n")).join("\n\n");
   }
   const members = parts.map((part) => {
-    return "value" in part ? [part.path[0], { [part.path[1]]: part.value }] : [part.path[0], [part.element]];
+    return "value" in part ? [part.path[0], { [part.path.at(-1)!]: part.value }] : [part.path[0], [part.element]];
   });
   return JSON.stringify(Object.fromEntries(members), null, 2);
 }
@@ -186,15 +169,4 @@ function bridge(url: string, needsToken: boolean): Record<string, unknown> {
     args: ["-y", "mcp-remote", url, ...(isPlain ? ["--allow-http"] : []), ...header],
     ...(needsToken && { env: { BERTH_AUTHORIZATION: "Bearer <token>" } }),
   };
-}
-
-function homeFolder(env: NodeJS.ProcessEnv): string {
-  return env["HOME"] || homedir();
-}
-
-/** Where desktop programs on this system store a user's settings. */
-function applicationData(env: NodeJS.ProcessEnv, platform: NodeJS.Platform = process.platform): string {
-  if (platform === "darwin") return join(homeFolder(env), "Library/Application Support");
-  if (platform === "win32") return env["APPDATA"] || join(homedir(), "AppData/Roaming");
-  return env["XDG_CONFIG_HOME"] || join(homeFolder(env), ".config");
 }

@@ -2,7 +2,7 @@ import { existsSync, realpathSync } from "node:fs";
 import { homedir } from "node:os";
 import { basename, dirname, join, relative, sep } from "node:path";
 import { ownUrl, tokenIfOwn } from "../../commands/own-berth.ts";
-import { Terminal } from "../../commands/terminal.ts";
+import { isConfirmed } from "../../commands/terminal.ts";
 import {
   renderDiff,
   editedText,
@@ -73,7 +73,7 @@ export async function connect(server: string | undefined, options: ConnectComman
 }
 
 function parseClient(id: string): ClientKind {
-  const client = findClient(id.toLowerCase());
+  const client = findClient(id);
   if (client) return client;
   const ids = clients.map((each) => each.id);
   const near = nearestName(id, ids);
@@ -215,16 +215,7 @@ async function confirm(
   }
   process.stderr.write(diff);
   if (yes) return true;
-  const terminal = Terminal.open();
-  if (!terminal) {
-    console.error(`There is no terminal to confirm the change of ${path}; use --yes to change it.`);
-    return false;
-  }
-  try {
-    return /^y(?:es)?$/i.test((await terminal.read(`Change ${path}? (y/n) `))?.trim() ?? "");
-  } finally {
-    terminal.close();
-  }
+  return isConfirmed(`Change ${path}?`, `the change of ${path}`);
 }
 
 function reportAdded(client: ClientKind, name: string, address: URL, place: string, isGiven: boolean): void {

@@ -23,12 +23,14 @@ export function createApi(options: ApiOptions): Router {
 
 /** All routes, by path prefix. */
 export function apiRoutes(options: ApiOptions): readonly (readonly [path: string, Router])[] {
+  const secrets = options.features.find((each) => each.secrets)?.secrets;
+  const kit = { ...options, secrets };
   const subjects = (["variable", "definition", "entry"] as const).map((kind) => subjectRoutes(kind, options));
   return [
     ...subjects.map(({ path, router }) => [path, router] as const),
     ["/packages", packageRoutes(options)],
     ["/servers", serverRoutes(options)],
-    ...options.features.flatMap(({ api = [] }) => api).map(({ path, create }) => [path, create(options)] as const),
+    ...options.features.flatMap(({ api = [] }) => api).map(({ path, create }) => [path, create(kit)] as const),
     ["/tokens", tokenRoutes(options)],
     ["/use", useRoutes(options)],
   ];

@@ -2,6 +2,7 @@ import type { PackageEdits } from "../../edits/package-edits.ts";
 import { serverNameProblem } from "../../entry/fields.ts";
 import type { Host } from "../../host/host.ts";
 import { checkPermitted, listing, mayChange } from "../access/permit.ts";
+import type { NewServerPart } from "../feature-routes.ts";
 import type { RequestPlace } from "../request-context.ts";
 import type { PageRoute, RoutedContext } from "../routed.ts";
 import { NEW_SERVER, newServerAt, pathsOf } from "./parts/paths.ts";
@@ -11,6 +12,7 @@ import { newNonce, viewSubject, type EditPageOptions } from "./subject.ts";
 interface NewServerOptions extends EditPageOptions {
   readonly host: Pick<Host, "has">;
   readonly packages: Pick<PackageEdits, "read">;
+  readonly newServerParts: readonly NewServerPart[];
 }
 
 /**
@@ -39,6 +41,8 @@ export const newServerPage: PageRoute<NewServerOptions> = {
         title: "New server",
         section: "mcp",
         crumbs: crumbsOf(at),
+        scripts: options.newServerParts.map(({ script }) => script),
+        parts: options.newServerParts,
         writable,
         name,
         refusal,
