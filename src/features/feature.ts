@@ -106,6 +106,8 @@ export interface FeatureParts {
   readonly builtIn?: BuiltInServer;
   readonly retention?: CallRetention;
   readonly callNatively?: CallNatively;
+  /** How an operator learns what keeps the sandbox from working, and the fix. */
+  readonly sandboxHelp?: string;
   /** Ends what it has started. */
   readonly close?: () => Promise<void>;
   /**
