@@ -151,7 +151,7 @@ async function firstWorking<Variant>(
 function noSandbox(symptom: string, { problem, isTransient: mayPass }: ProbeFailure): Probe {
   return mayPass
     ? { reason: `the sandbox ${symptom} for now (${problem})`, isTransient: mayPass }
-    : { reason: withObstacle(`the sandbox ${symptom} here`, problem), isTransient: mayPass };
+    : { reason: withObstacle(`the sandbox ${symptom} here`, problem), problem, isTransient: mayPass };
 }
 
 function guestProblem(launcher: GuestLauncher): Promise<ProbeFailure | undefined> {

@@ -47,6 +47,8 @@ export interface User {
 /** Why the sandbox does not work on this machine. */
 export interface NoSandbox {
   readonly reason: string;
+  /** What the program of the sandbox wrote, if it was started. */
+  readonly problem?: string;
 }
 
 /** System call filters; installed once the rest of the sandbox is set up. */

@@ -1,0 +1,78 @@
+import { execFile } from "node:child_process";
+import { environmentOf } from "../../commands/environment.ts";
+import { printJson } from "../../commands/print.ts";
+import { type Config, readConfig } from "../../config.ts";
+import { trySandbox } from "../../executor/open-executor.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { defaultLimits } from "../../limits/limits.ts";
+import { thisMachine } from "../../processes/sandbox-obstacle.ts";
+import type { Check, Finding, Machine, Status } from "./finding.ts";
+import { checkCgroup, checkData, checkDescriptors, checkNode } from "./host-checks.ts";
+import { checkSandbox } from "./sandbox-checks.ts";
+import { checkPort, checkProxy, checkStore } from "./serving-checks.ts";
+
+interface DoctorOptions {
+  readonly data?: string;
+  readonly json?: boolean;
+  readonly strict?: boolean;
+}
+
+const CHECKS: readonly Check[] = [
+  (machine) => [checkNode(machine)],
+  checkSandbox,
+  checkCgroup,
+  checkDescriptors,
+  (_machine, config) => checkStore(config),
+  checkData,
+  async (_machine, config) => [await checkPort(config), await checkProxy(config)],
+];
+
+export async function doctor({ json, strict, ...options }: DoctorOptions): Promise<number> {
+  const findings = await examine(hostMachine, environmentOf(options));
+  const status = worst(findings);
+  if (json) printJson({ status, findings }, 2);
+  else for (const finding of findings) printFinding(finding);
+  return status === "failed" || (strict && status === "degraded") ? 1 : 0;
+}
+
+/** Serially: each trial would disturb the times that others measure. */
+export async function examine(machine: Machine, environment: NodeJS.ProcessEnv): Promise<Finding[]> {
+  const findings: Finding[] = [];
+  let config: Config;
+  try {
+    config = readConfig(environment);
+  } catch (error) {
+    if (!(error instanceof BerthError)) throw error;
+    const fix = "correct the settings (docs/settings.md), and run berth doctor again";
+    findings.push({ check: "settings", status: "failed", message: error.message, fix });
+    return [
+      checkNode(machine),
+      ...findings,
+      ...(await checkSandbox(machine, { guests: "auto", limits: defaultLimits })),
+    ];
+  }
+  for (const check of CHECKS) findings.push(...(await check(machine, config)));
+  return findings;
+}
+
+const RANK: readonly Status[] = ["pass", "degraded", "failed"];
+
+function worst(findings: readonly Finding[]): Status {
+  return RANK[Math.max(...findings.map(({ status }) => RANK.indexOf(status)))]!;
+}
+
+function printFinding({ check, status, message, fix }: Finding): void {
+  console.log(`${status.padEnd(9)} ${check.padEnd(16)} ${message}`);
+  if (fix !== undefined) console.log(`${" ".repeat(10)}fix: ${fix}`);
+}
+
+export const hostMachine: Machine = {
+  ...thisMachine,
+  nodeVersion: process.version,
+  uid: process.getuid?.(),
+  run: (file, args) =>
+    new Promise((resolve) => {
+      execFile(file, args, { timeout: 5_000 }, (_error, stdout, stderr) => resolve(stdout + stderr));
+    }),
+  trySandbox,
+};

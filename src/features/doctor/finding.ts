@@ -1,0 +1,28 @@
+import type { Config } from "../../config.ts";
+import type { Limits } from "../../limits/limits.ts";
+import type { MachineView } from "../../processes/sandbox-obstacle.ts";
+import type { NoSandbox } from "../../processes/sandbox.ts";
+
+/** `degraded`: Berth serves, with less isolation, speed or safety than it could have here. */
+export type Status = "pass" | "degraded" | "failed";
+
+export interface Finding {
+  readonly check: string;
+  readonly status: Status;
+  readonly message: string;
+  /** The command, setting or file that fixes it on this machine. */
+  readonly fix?: string;
+}
+
+/** What the checks see of this machine. */
+export interface Machine extends MachineView {
+  readonly nodeVersion: string;
+  /** Undefined where there are no users. */
+  readonly uid: number | undefined;
+  /** What a program writes; "" if it cannot be started. */
+  run(file: string, args: readonly string[]): Promise<string>;
+  /** Runs a guest and a script in the sandbox. */
+  trySandbox(limits: Limits): Promise<{ readonly lacks?: string } | NoSandbox>;
+}
+
+export type Check = (machine: Machine, config: Config) => Promise<Finding[]> | Finding[];

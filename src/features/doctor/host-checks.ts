@@ -1,0 +1,167 @@
+import { closeSync, existsSync, fsyncSync, openSync, rmSync, statfsSync, statSync, writeSync } from "node:fs";
+import { userInfo } from "node:os";
+import { dirname, join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Config } from "../../config.ts";
+import { findCpuQuota } from "../../processes/quota/cpu-quota.ts";
+import { containerOf } from "../../processes/sandbox-obstacle.ts";
+import type { Finding, Machine } from "./finding.ts";
+
+const MEGABYTE = 1024 * 1024;
+
+export function checkNode({ nodeVersion }: Pick<Machine, "nodeVersion">): Finding {
+  const [major = 0, minor = 0] = nodeVersion.replace(/^v/, "").split(".").map(Number);
+  const fix = "install Node.js 24 (https://nodejs.org/en/download), and Berth again with it";
+  const message = `version ${major}.${minor}`;
+  if (major < 20 || (major === 20 && minor < 19))
+    return { check: "Node.js", status: "failed", message: `${message}; Berth needs 20.19 or later`, fix };
+  if (major % 2 === 1 || major < 22)
+    return { check: "Node.js", status: "degraded", message: `${message} gets no security fixes`, fix };
+  return { check: "Node.js", status: "pass", message };
+}
+
+/** A connection takes one, a guest process several. */
+const FILES = { good: 4_096, least: 512 };
+
+export function checkDescriptors(machine: Machine): Finding[] {
+  const hard = /^Max open files\s+\S+\s+(\d+)/m.exec(machine.read("/proc/self/limits"))?.[1];
+  if (hard === undefined) return [];
+  const check = "descriptors";
+  const message = `at most ${hard}`;
+  if (Number(hard) >= FILES.good) return [{ check, status: "pass", message }];
+  const container = containerOf(machine);
+  const fix =
+    container === "docker" || container === "podman"
+      ? `${container} run --ulimit nofile=65536 …`
+      : "LimitNOFILE=65536 in the unit of systemd, or: ulimit -n 65536";
+  return [{ check, status: Number(hard) < FILES.least ? "failed" : "degraded", message, fix }];
+}
+
+/** Berth divides the quota of its control group between tenants; without one, all CPUs. */
+export function checkCgroup(machine: Machine, { limits }: Pick<Config, "limits">): Finding[] {
+  if (machine.platform !== "linux") return [];
+  const quota = findCpuQuota();
+  const memory = Number(machine.read("/sys/fs/cgroup/memory.max")) || Infinity;
+  const groups = machine.read("/proc/self/cgroup");
+  const check = "control group";
+  const text = quota ? `${quota.cpus} CPUs` : "no CPU quota";
+  if (groups === "" || !/ - cgroup2? /.test(machine.read("/proc/self/mountinfo"))) {
+    const fix = "mount /sys/fs/cgroup read-only, as container runtimes do";
+    return [{ check, status: "degraded", message: "not visible: a CPU quota would not be noticed", fix }];
+  }
+  const needed = (limits.guestMemoryMb + SERVICE_MB) * MEGABYTE;
+  if (memory >= needed) return [{ check, status: "pass", message: text }];
+  const message = `${text}, ${Math.round(memory / MEGABYTE)} MB of memory for Berth and at least one guest`;
+  return [
+    {
+      check,
+      status: "degraded",
+      message,
+      fix: `allow ${Math.ceil(needed / MEGABYTE)} MB, or lower BERTH_GUEST_MEMORY_MB`,
+    },
+  ];
+}
+
+/** The service without guests. */
+const SERVICE_MB = 384;
+
+/** The data folder: its rights, its disk, and the clock that dates its files. */
+export async function checkData(machine: Machine, { dataDir, database }: Config): Promise<Finding[]> {
+  if (database !== undefined) return [];
+  const [folder, parent] = [dataDir, existingParent(dataDir)];
+  const check = "data folder";
+  const file = join(parent, `.berth-doctor-${process.pid}`);
+  let opened: number;
+  try {
+    opened = openSync(file, "wx", 0o600);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    const user = machine.uid === undefined ? "this user" : userInfo().username;
+    const fix = `sudo install -d -m 700 -o ${user} "${folder}", or name another folder in BERTH_DATA`;
+    return [{ check, status: "failed", message: `${parent} cannot be written (${code})`, fix }];
+  }
+  try {
+    return [...folderFindings(folder, machine), diskSpace(parent), ...(await timeDisk(file, opened))];
+  } finally {
+    closeSync(opened);
+    rmSync(file, { force: true });
+  }
+}
+
+function folderFindings(folder: string, { uid }: Machine): Finding[] {
+  const check = "data folder";
+  const stat = statSync(folder, { throwIfNoEntry: false });
+  if (!stat) return [{ check, status: "pass", message: `${folder} will be created` }];
+  if (uid !== undefined && stat.uid !== uid) {
+    const message = `${folder} belongs to another user (${stat.uid}), and files of both would mix in it`;
+    return [
+      { check, status: "degraded", message, fix: `run Berth as that user, or: sudo chown -R ${uid} "${folder}"` },
+    ];
+  }
+  if (uid !== undefined && (stat.mode & 0o077) !== 0) {
+    const message = `other users may enter ${folder}, which contains keys`;
+    return [{ check, status: "degraded", message, fix: `chmod 700 "${folder}"` }];
+  }
+  return [{ check, status: "pass", message: folder }];
+}
+
+const FREE_MB = { good: 1_024, least: 64 };
+
+function diskSpace(folder: string): Finding {
+  const { bavail, bsize } = statfsSync(folder);
+  const freeMb = Math.floor((bavail * bsize) / MEGABYTE);
+  const finding = { check: "disk space", message: `${freeMb} MB are free` };
+  if (freeMb >= FREE_MB.good) return { ...finding, status: "pass" };
+  return { ...finding, status: freeMb < FREE_MB.least ? "failed" : "degraded", fix: "berth collect, or free space" };
+}
+
+const FLUSHES = 15;
+/** A save waits for about two. */
+const SLOW_FLUSH_MS = 50;
+/** How far the clock of files, and that of elapsed time, may be from the wall clock. */
+const CLOCK_MS = 2_000;
+const DRIFT_MS = 100;
+
+async function timeDisk(file: string, descriptor: number): Promise<Finding[]> {
+  const [wall, elapsed] = [Date.now(), performance.now()];
+  const times = Array.from({ length: FLUSHES }, (_, index) => {
+    const began = performance.now();
+    writeSync(descriptor, Buffer.alloc(4_096, index));
+    fsyncSync(descriptor);
+    return performance.now() - began;
+  });
+  const median = times.sort((one, other) => one - other)[FLUSHES >> 1]!;
+  const flush = {
+    check: "disk flush",
+    message: `a write reaches the disk in ${median.toFixed(1)} ms (median of ${FLUSHES})`,
+  };
+  await sleep(DRIFT_MS);
+  const drift = Date.now() - wall - (performance.now() - elapsed);
+  const skew = statSync(file).mtimeMs - Date.now();
+  return [
+    median <= SLOW_FLUSH_MS
+      ? { ...flush, status: "pass" }
+      : { ...flush, status: "degraded", fix: "put the data folder (BERTH_DATA) on a local SSD" },
+    clockFinding(drift, skew),
+  ];
+}
+
+/** `drift`: of the wall clock against elapsed time; `skew`: of the disk's clock against the wall clock. */
+export function clockFinding(drift: number, skew: number): Finding {
+  const check = "clock";
+  const fix = "sudo timedatectl set-ntp true";
+  if (Math.abs(drift) > DRIFT_MS)
+    return { check, status: "degraded", message: `it was set by ${Math.round(drift)} ms during this check`, fix };
+  if (Math.abs(skew) > CLOCK_MS)
+    return {
+      check,
+      status: "degraded",
+      message: `it differs by ${Math.round(skew)} ms from the one of the store`,
+      fix,
+    };
+  return { check, status: "pass", message: "steady, and agrees with the one of the store" };
+}
+
+function existingParent(folder: string): string {
+  return existsSync(folder) || dirname(folder) === folder ? folder : existingParent(dirname(folder));
+}
