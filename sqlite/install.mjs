@@ -43,6 +43,8 @@ if (!isInstalled() && !(isOld && isSilent)) {
 
 /** Loads it as Berth does. */
 function isInstalled() {
+  // Node.js caches that a package is missing.
+  if (!existsSync(join(root, "node_modules", name, "package.json"))) return false;
   try {
     const require = createRequire(join(root, "package.json"));
     const Database = require(name);

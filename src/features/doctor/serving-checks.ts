@@ -1,6 +1,7 @@
 import { createServer } from "node:http";
+import { join } from "node:path";
 import { listen } from "../../compose/listen.ts";
-import { type Config, isLoopback } from "../../config.ts";
+import { type Config, isLoopback, packageRoot } from "../../config.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { Finding } from "./finding.ts";
 import { clockFinding } from "./host-checks.ts";
@@ -21,7 +22,7 @@ export async function checkStore({ database }: Pick<Config, "database">): Promis
     return [{ check, status: "pass", message: `version ${version}` }];
   } catch (error) {
     const message = (error as Error).message.split("\n")[0]!;
-    return [{ check, status: "failed", message, fix: "npm rebuild, with the version of Node.js that Berth runs on" }];
+    return [{ check, status: "failed", message, fix: `node "${join(packageRoot, "sqlite", "install.mjs")}"` }];
   }
 }
 

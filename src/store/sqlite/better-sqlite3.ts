@@ -1,5 +1,6 @@
 import { createRequire } from "node:module";
-import { fileURLToPath } from "node:url";
+import { join } from "node:path";
+import { packageRoot } from "../../config.ts";
 import { BerthError } from "../../lib/errors.ts";
 
 const require = createRequire(import.meta.url);
@@ -11,8 +12,9 @@ const require = createRequire(import.meta.url);
 const NODE_API = 10;
 const hasNodeApi = Number(process.versions.napi) >= NODE_API;
 
-const installer = fileURLToPath(new URL("../../../../sqlite/install.mjs", import.meta.url));
-const FIX = `run: node "${installer}"${hasNodeApi ? "" : " (it may compile for minutes; Node.js 22.14 or later needs no compiler)"}`;
+const FIX =
+  `run: node "${join(packageRoot, "sqlite", "install.mjs")}"` +
+  (hasNodeApi ? "" : " (it may compile for minutes; Node.js 22.14 or later needs no compiler)");
 
 /**
  * SQLite, imported as `#better-sqlite3` (package.json), in the version of the library that supports the running
