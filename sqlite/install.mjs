@@ -76,4 +76,6 @@ function link() {
   rmSync(path, { recursive: true, force: true });
   mkdirSync(join(root, "node_modules"), { recursive: true });
   symlinkSync(join("..", folder, "node_modules", "better-sqlite3"), path, "junction");
+  // The sources of SQLite, half of its size.
+  for (const sources of ["deps", "src"]) rmSync(join(path, sources), { recursive: true, force: true });
 }

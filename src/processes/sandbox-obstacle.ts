@@ -72,7 +72,7 @@ export function findSandboxObstacle(problem: string, machine: MachineView = this
   return {
     kind: "unknown",
     cause: "this user may not create user namespaces, or a file of Node.js or Berth is unreadable for it",
-    fix: container ? containerFix(container) : "bwrap --unshare-all --ro-bind / / --proc /proc true",
+    fix: "find the cause with: bwrap --unshare-all --ro-bind / / --proc /proc true",
   };
 }
 
