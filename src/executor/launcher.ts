@@ -27,7 +27,7 @@ export interface GuestLauncher {
   readonly guestUser?: User;
   /** The same for scripts. */
   readonly scriptUser?: User;
-  /** What the sandbox lacks here, if it uses the reduced profile. */
+  /** The parts that the sandbox lacks here, if it uses the reduced profile. */
   readonly lacks?: string;
   /** Why scripts have no network, if they have none. */
   readonly noScriptNetwork?: string;

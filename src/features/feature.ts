@@ -133,6 +133,8 @@ export interface CommandKit {
   /** Turns the exit code of a command, or its failure, into that of the process. */
   readonly run: (command: Promise<number>) => Promise<void>;
   readonly withStore: WithStore;
+  /** The settings, with those of options. */
+  readonly environment: (options: { readonly data?: string }) => NodeJS.ProcessEnv;
   /** `--data`, for commands that open the store. */
   readonly dataOption: readonly [flags: string, description: string];
 }

@@ -167,8 +167,12 @@ async function inspectMachine({ packages, files }: OwnProgramParts): Promise<Mac
   ];
   const nobody = nobodyForRoot();
   // The user nobody cannot read files in root's home.
+  const isReduced = true as const;
   const users: readonly SandboxVariant[] = nobody ? [{ user: nobody }, {}] : [{}];
-  const ways = [...users, ...(filtersSystemCalls ? users.map((user) => ({ ...user, isReduced: true as const })) : [])];
+  const ways = [
+    ...users,
+    ...(filtersSystemCalls ? users.map(({ user }) => (user ? { user, isReduced } : { isReduced })) : []),
+  ];
   return { tools, sees, ways, works: false, problem: "" };
 }
 

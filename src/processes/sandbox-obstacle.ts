@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { packageRoot } from "../config.ts";
 import { readIfReadable } from "./process-tree.ts";
 
-/** What a diagnosis reads of a machine. */
+/** The part of a machine that a diagnosis reads. */
 export interface MachineView {
   readonly platform: NodeJS.Platform;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -12,7 +12,7 @@ export interface MachineView {
   exists(file: string): boolean;
 }
 
-/** What keeps the sandbox from working, and the command or file that fixes it on this machine. */
+/** The reason that keeps the sandbox from working, and the command or file that fixes it on this machine. */
 export interface SandboxObstacle {
   readonly kind: "platform" | "bwrap" | "namespaces" | "apparmor" | "seccomp" | "proc" | "unknown";
   readonly cause: string;
@@ -32,7 +32,7 @@ export const deployFile = (name: string): string => join(packageRoot, "deploy", 
 /** Explains a failed trial of the sandbox: `problem` is what its program wrote. */
 export function findSandboxObstacle(problem: string, machine: MachineView = thisMachine): SandboxObstacle {
   const setting = (name: string): string => machine.read(`/proc/sys/${name}`).trim();
-  const container = containerOf(machine);
+  const container = findContainer(machine);
   if (machine.platform !== "linux")
     return {
       kind: "platform",
@@ -88,7 +88,7 @@ export function isProcObstacle(problem: string): boolean {
 
 export type Container = "docker" | "kubernetes" | "podman";
 
-export function containerOf({ env, exists }: Pick<MachineView, "env" | "exists">): Container | undefined {
+export function findContainer({ env, exists }: Pick<MachineView, "env" | "exists">): Container | undefined {
   if (env["KUBERNETES_SERVICE_HOST"]) return "kubernetes";
   if (exists("/run/.containerenv")) return "podman";
   return exists("/.dockerenv") ? "docker" : undefined;

@@ -47,7 +47,7 @@ export interface User {
 /** Why the sandbox does not work on this machine. */
 export interface NoSandbox {
   readonly reason: string;
-  /** What the program of the sandbox wrote, if it was started. */
+  /** The first line that the program of the sandbox wrote, if it was started. */
   readonly problem?: string;
 }
 
@@ -242,7 +242,7 @@ const INSIDE_ID = "65534";
 
 /** No `--new-session`: they already lead a session without a terminal, and its priority counts for all of them. */
 const namespaces = words(
-  "--unshare-user --unshare-all --die-with-parent " + `--cap-drop ALL --uid ${INSIDE_ID} --gid ${INSIDE_ID} --clearenv`,
+  `--unshare-user --unshare-all --die-with-parent --cap-drop ALL --uid ${INSIDE_ID} --gid ${INSIDE_ID} --clearenv`,
 );
 
 /**

@@ -28,10 +28,9 @@ describe("an ordinary user with a read-only installation, in paths with spaces",
     mkdirSync(install, { recursive: true });
   });
 
-  const command = (...args: readonly string[]): readonly string[] => [
-    ...["--mount", "sh", "-euc", MOUNT, "sh", packageRoot, install],
-    ...[...asNobody(), process.execPath, join(install, "dist/bin/berth.cjs"), ...args],
-  ];
+  const mount = ["--mount", "sh", "-euc", MOUNT, "sh", packageRoot, install];
+  const program = [process.execPath, join(install, "dist/bin/berth.cjs")];
+  const command = (...args: readonly string[]): readonly string[] => [...mount, ...asNobody(), ...program, ...args];
   const berth = (...args: readonly string[]): Promise<{ stdout: string; stderr: string }> =>
     promisify(execFile)("unshare", command(...args), { env, cwd: home });
 

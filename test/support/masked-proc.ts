@@ -2,7 +2,7 @@ import { chownSync } from "node:fs";
 import { temporaryFolder, type Ending } from "./temporary-folder.ts";
 
 /** The user that programs of root become. */
-const NOBODY = 65_534;
+const NOBODY_ID = 65_534;
 
 /**
  * The command that runs a program as in an unprivileged container: parts of `/proc` are covered, `/proc/sys` is
@@ -28,12 +28,12 @@ for folder in bus fs irq sys; do mount --bind /proc/$folder /proc/$folder; mount
 
 /** Starts a program as an ordinary user; only root can. */
 export function asNobody(): string[] {
-  return ["setpriv", `--reuid=${NOBODY}`, `--regid=${NOBODY}`, "--clear-groups"];
+  return ["setpriv", `--reuid=${NOBODY_ID}`, `--regid=${NOBODY_ID}`, "--clear-groups"];
 }
 
 /** An environment for it, with a home that is empty and its own. */
 export function ordinaryEnvironment(t?: Ending): NodeJS.ProcessEnv {
   const folder = temporaryFolder(t);
-  if (process.getuid!() === 0) chownSync(folder, NOBODY, NOBODY);
+  if (process.getuid!() === 0) chownSync(folder, NOBODY_ID, NOBODY_ID);
   return { PATH: process.env["PATH"], HOME: folder, TMPDIR: folder };
 }

@@ -1,23 +1,21 @@
 import { execFile } from "node:child_process";
-import { environmentOf } from "../../commands/environment.ts";
 import { printJson } from "../../commands/print.ts";
 import { type Config, readConfig } from "../../config.ts";
 import { trySandbox } from "../../executor/open-executor.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { defaultLimits } from "../../limits/limits.ts";
 import { thisMachine } from "../../processes/sandbox-obstacle.ts";
-import type { Check, Finding, Machine, Status } from "./finding.ts";
+import type { MachineCheck, Diagnosis, Machine, Status } from "./finding.ts";
 import { checkCgroup, checkData, checkDescriptors, checkNode } from "./host-checks.ts";
 import { checkSandbox } from "./sandbox-checks.ts";
 import { checkPort, checkProxy, checkStore } from "./serving-checks.ts";
 
 interface DoctorOptions {
-  readonly data?: string;
   readonly json?: boolean;
   readonly strict?: boolean;
 }
 
-const CHECKS: readonly Check[] = [
+const CHECKS: readonly MachineCheck[] = [
   (machine) => [checkNode(machine)],
   checkSandbox,
   checkCgroup,
@@ -27,8 +25,8 @@ const CHECKS: readonly Check[] = [
   async (_machine, config) => [await checkPort(config), await checkProxy(config)],
 ];
 
-export async function doctor({ json, strict, ...options }: DoctorOptions): Promise<number> {
-  const findings = await examine(hostMachine, environmentOf(options));
+export async function doctor(environment: NodeJS.ProcessEnv, { json, strict }: DoctorOptions): Promise<number> {
+  const findings = await examine(hostMachine, environment);
   const status = worst(findings);
   if (json) printJson({ status, findings }, 2);
   else for (const finding of findings) printFinding(finding);
@@ -36,8 +34,8 @@ export async function doctor({ json, strict, ...options }: DoctorOptions): Promi
 }
 
 /** Serially: each trial would disturb the times that others measure. */
-export async function examine(machine: Machine, environment: NodeJS.ProcessEnv): Promise<Finding[]> {
-  const findings: Finding[] = [];
+export async function examine(machine: Machine, environment: NodeJS.ProcessEnv): Promise<Diagnosis[]> {
+  const findings: Diagnosis[] = [];
   let config: Config;
   try {
     config = readConfig(environment);
@@ -57,11 +55,11 @@ export async function examine(machine: Machine, environment: NodeJS.ProcessEnv):
 
 const RANK: readonly Status[] = ["pass", "degraded", "failed"];
 
-function worst(findings: readonly Finding[]): Status {
+function worst(findings: readonly Diagnosis[]): Status {
   return RANK[Math.max(...findings.map(({ status }) => RANK.indexOf(status)))]!;
 }
 
-function printFinding({ check, status, message, fix }: Finding): void {
+function printFinding({ check, status, message, fix }: Diagnosis): void {
   console.log(`${status.padEnd(9)} ${check.padEnd(16)} ${message}`);
   if (fix !== undefined) console.log(`${" ".repeat(10)}fix: ${fix}`);
 }

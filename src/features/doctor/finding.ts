@@ -6,7 +6,7 @@ import type { NoSandbox } from "../../processes/sandbox.ts";
 /** `degraded`: Berth serves, with less isolation, speed or safety than it could have here. */
 export type Status = "pass" | "degraded" | "failed";
 
-export interface Finding {
+export interface Diagnosis {
   readonly check: string;
   readonly status: Status;
   readonly message: string;
@@ -14,15 +14,15 @@ export interface Finding {
   readonly fix?: string;
 }
 
-/** What the checks see of this machine. */
+/** The part of this machine that the checks see. */
 export interface Machine extends MachineView {
   readonly nodeVersion: string;
   /** Undefined where there are no users. */
   readonly uid: number | undefined;
-  /** What a program writes; "" if it cannot be started. */
+  /** The output of a program; "" if it cannot be started. */
   run(file: string, args: readonly string[]): Promise<string>;
   /** Runs a guest and a script in the sandbox. */
   trySandbox(limits: Limits): Promise<{ readonly lacks?: string } | NoSandbox>;
 }
 
-export type Check = (machine: Machine, config: Config) => Promise<Finding[]> | Finding[];
+export type MachineCheck = (machine: Machine, config: Config) => Promise<Diagnosis[]> | Diagnosis[];

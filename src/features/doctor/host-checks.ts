@@ -4,12 +4,12 @@ import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Config } from "../../config.ts";
 import { findCpuQuota } from "../../processes/quota/cpu-quota.ts";
-import { containerOf } from "../../processes/sandbox-obstacle.ts";
-import type { Finding, Machine } from "./finding.ts";
+import { findContainer } from "../../processes/sandbox-obstacle.ts";
+import type { Diagnosis, Machine } from "./finding.ts";
 
 const MEGABYTE = 1024 * 1024;
 
-export function checkNode({ nodeVersion }: Pick<Machine, "nodeVersion">): Finding {
+export function checkNode({ nodeVersion }: Pick<Machine, "nodeVersion">): Diagnosis {
   const [major = 0, minor = 0] = nodeVersion.replace(/^v/, "").split(".").map(Number);
   const fix = "install Node.js 24 (https://nodejs.org/en/download), and Berth again with it";
   const message = `version ${major}.${minor}`;
@@ -23,13 +23,13 @@ export function checkNode({ nodeVersion }: Pick<Machine, "nodeVersion">): Findin
 /** A connection takes one, a guest process several. */
 const FILES = { good: 4_096, least: 512 };
 
-export function checkDescriptors(machine: Machine): Finding[] {
+export function checkDescriptors(machine: Machine): Diagnosis[] {
   const hard = /^Max open files\s+\S+\s+(\d+)/m.exec(machine.read("/proc/self/limits"))?.[1];
   if (hard === undefined) return [];
   const check = "descriptors";
   const message = `at most ${hard}`;
   if (Number(hard) >= FILES.good) return [{ check, status: "pass", message }];
-  const container = containerOf(machine);
+  const container = findContainer(machine);
   const fix =
     container === "docker" || container === "podman"
       ? `${container} run --ulimit nofile=65536 …`
@@ -37,36 +37,20 @@ export function checkDescriptors(machine: Machine): Finding[] {
   return [{ check, status: Number(hard) < FILES.least ? "failed" : "degraded", message, fix }];
 }
 
-/** Berth divides the quota of its control group between tenants; without one, all CPUs. */
-export function checkCgroup(machine: Machine, { limits }: Pick<Config, "limits">): Finding[] {
-  if (machine.platform !== "linux") return [];
-  const quota = findCpuQuota();
-  const memory = Number(machine.read("/sys/fs/cgroup/memory.max")) || Infinity;
-  const groups = machine.read("/proc/self/cgroup");
+/** Berth divides the CPU quota of its control group between tenants; without a quota, all CPUs. */
+export function checkCgroup({ platform, read }: Machine): Diagnosis[] {
+  if (platform !== "linux") return [];
   const check = "control group";
-  const text = quota ? `${quota.cpus} CPUs` : "no CPU quota";
-  if (groups === "" || !/ - cgroup2? /.test(machine.read("/proc/self/mountinfo"))) {
-    const fix = "mount /sys/fs/cgroup read-only, as container runtimes do";
-    return [{ check, status: "degraded", message: "not visible: a CPU quota would not be noticed", fix }];
-  }
-  const needed = (limits.guestMemoryMb + SERVICE_MB) * MEGABYTE;
-  if (memory >= needed) return [{ check, status: "pass", message: text }];
-  const message = `${text}, ${Math.round(memory / MEGABYTE)} MB of memory for Berth and at least one guest`;
-  return [
-    {
-      check,
-      status: "degraded",
-      message,
-      fix: `allow ${Math.ceil(needed / MEGABYTE)} MB, or lower BERTH_GUEST_MEMORY_MB`,
-    },
-  ];
+  const quota = findCpuQuota();
+  if (quota) return [{ check, status: "pass", message: `${quota.cpus} CPUs` }];
+  if (read("/proc/self/cgroup") !== "" && / - cgroup2? /.test(read("/proc/self/mountinfo")))
+    return [{ check, status: "pass", message: "no CPU quota" }];
+  const fix = "mount /sys/fs/cgroup read-only, as container engines do";
+  return [{ check, status: "degraded", message: "not visible: a CPU quota would not be noticed", fix }];
 }
 
-/** The service without guests. */
-const SERVICE_MB = 384;
-
 /** The data folder: its rights, its disk, and the clock that dates its files. */
-export async function checkData(machine: Machine, { dataDir, database }: Config): Promise<Finding[]> {
+export async function checkData(machine: Machine, { dataDir, database }: Config): Promise<Diagnosis[]> {
   if (database !== undefined) return [];
   const [folder, parent] = [dataDir, existingParent(dataDir)];
   const check = "data folder";
@@ -88,7 +72,7 @@ export async function checkData(machine: Machine, { dataDir, database }: Config)
   }
 }
 
-function folderFindings(folder: string, { uid }: Machine): Finding[] {
+function folderFindings(folder: string, { uid }: Machine): Diagnosis[] {
   const check = "data folder";
   const stat = statSync(folder, { throwIfNoEntry: false });
   if (!stat) return [{ check, status: "pass", message: `${folder} will be created` }];
@@ -107,7 +91,7 @@ function folderFindings(folder: string, { uid }: Machine): Finding[] {
 
 const FREE_MB = { good: 1_024, least: 64 };
 
-function diskSpace(folder: string): Finding {
+function diskSpace(folder: string): Diagnosis {
   const { bavail, bsize } = statfsSync(folder);
   const freeMb = Math.floor((bavail * bsize) / MEGABYTE);
   const finding = { check: "disk space", message: `${freeMb} MB are free` };
@@ -122,7 +106,7 @@ const SLOW_FLUSH_MS = 50;
 const CLOCK_MS = 2_000;
 const DRIFT_MS = 100;
 
-async function timeDisk(file: string, descriptor: number): Promise<Finding[]> {
+async function timeDisk(file: string, descriptor: number): Promise<Diagnosis[]> {
   const [wall, elapsed] = [Date.now(), performance.now()];
   const times = Array.from({ length: FLUSHES }, (_, index) => {
     const began = performance.now();
@@ -147,7 +131,7 @@ async function timeDisk(file: string, descriptor: number): Promise<Finding[]> {
 }
 
 /** `drift`: of the wall clock against elapsed time; `skew`: of the disk's clock against the wall clock. */
-export function clockFinding(drift: number, skew: number): Finding {
+export function clockFinding(drift: number, skew: number): Diagnosis {
   const check = "clock";
   const fix = "sudo timedatectl set-ntp true";
   if (Math.abs(drift) > DRIFT_MS)

@@ -1,12 +1,12 @@
 import type { Config } from "../../config.ts";
-import { containerOf, findSandboxObstacle, type SandboxObstacle } from "../../processes/sandbox-obstacle.ts";
-import type { Finding, Machine } from "./finding.ts";
+import { findContainer, findSandboxObstacle, type SandboxObstacle } from "../../processes/sandbox-obstacle.ts";
+import type { Diagnosis, Machine } from "./finding.ts";
 
 /** Tries the sandbox, and attributes a failure to one of the parts that it needs. */
 export async function checkSandbox(
   machine: Machine,
   { guests, limits }: Pick<Config, "guests" | "limits">,
-): Promise<Finding[]> {
+): Promise<Diagnosis[]> {
   const version = /(\d+\.\d+(?:\.\d+)?)/.exec(await machine.run("bwrap", ["--version"]))?.[1];
   const trial = await machine.trySandbox(limits);
   const failed = "reason" in trial;
@@ -15,10 +15,10 @@ export async function checkSandbox(
     : trial.lacks === undefined
       ? undefined
       : findSandboxObstacle(isOld(version) ? "unknown option" : "Can't mount proc", machine);
-  const parts = machine.platform === "linux" ? partsOf(machine, version) : [];
+  const parts = machine.platform === "linux" ? sandboxParts(machine, version) : [];
   const status = failed ? "failed" : "degraded";
   return [
-    ...parts.map(({ kind, check, fact }): Finding => {
+    ...parts.map(({ kind, check, fact }): Diagnosis => {
       if (obstacle?.kind !== kind) return { check, status: "pass", message: fact };
       return { check, status, message: `${obstacle.cause} (${fact})`, fix: obstacle.fix };
     }),
@@ -31,7 +31,7 @@ function sandboxFinding(
   trial: Awaited<ReturnType<Machine["trySandbox"]>>,
   guests: Config["guests"],
   unattributed: SandboxObstacle | undefined,
-): Finding {
+): Diagnosis {
   const check = "sandbox";
   const fix = unattributed && { fix: unattributed.fix };
   if ("reason" in trial) {
@@ -54,11 +54,11 @@ interface Part {
   readonly fact: string;
 }
 
-function partsOf(machine: Machine, version: string | undefined): Part[] {
+function sandboxParts(machine: Machine, version: string | undefined): Part[] {
   const setting = (name: string): string => machine.read(`/proc/sys/${name}`).trim();
   const status = machine.read("/proc/self/status");
   const filters = /^Seccomp:\s*2$/m.test(status) ? "a filter is active" : "no filter is active";
-  const container = containerOf(machine);
+  const container = findContainer(machine);
   const [most, clone] = [setting("user/max_user_namespaces"), setting("kernel/unprivileged_userns_clone")];
   const apparmor = setting("kernel/apparmor_restrict_unprivileged_userns");
   const label = machine.read("/proc/self/attr/apparmor/current").trim() || "none";

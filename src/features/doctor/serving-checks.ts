@@ -1,9 +1,8 @@
-import { createServer } from "node:http";
+import { once } from "node:events";
+import { createServer } from "node:net";
 import { join } from "node:path";
-import { listen } from "../../compose/listen.ts";
 import { type Config, isLoopback, packageRoot } from "../../config.ts";
-import { BerthError } from "../../lib/errors.ts";
-import type { Finding } from "./finding.ts";
+import type { Diagnosis } from "./finding.ts";
 import { clockFinding } from "./host-checks.ts";
 
 /** How long an address may take to answer. */
@@ -11,7 +10,7 @@ const ANSWER_MS = 5_000;
 const POSTGRES_LEAST = 13;
 
 /** The store's library or database. */
-export async function checkStore({ database }: Pick<Config, "database">): Promise<Finding[]> {
+export async function checkStore({ database }: Pick<Config, "database">): Promise<Diagnosis[]> {
   if (database !== undefined) return checkPostgres(database);
   const check = "SQLite";
   try {
@@ -26,7 +25,7 @@ export async function checkStore({ database }: Pick<Config, "database">): Promis
   }
 }
 
-async function checkPostgres(url: string): Promise<Finding[]> {
+async function checkPostgres(url: string): Promise<Diagnosis[]> {
   const { PostgresDatabase, isUnencrypted } = await import("../../store/postgres/database.ts");
   const check = "Postgres";
   const connection = new PostgresDatabase(url, undefined, ANSWER_MS, 1);
@@ -55,36 +54,31 @@ async function checkPostgres(url: string): Promise<Finding[]> {
 }
 
 /** The port, which may be Berth's own already. */
-export async function checkPort(config: Pick<Config, "host" | "port">): Promise<Finding> {
+export async function checkPort({ host, port }: Pick<Config, "host" | "port">): Promise<Diagnosis> {
   const check = "port";
-  const { host, port } = config;
-  const server = createServer();
-  try {
-    await listen(server, { host, port });
-    server.close();
-    return { check, status: "pass", message: `${host} port ${port} is free` };
-  } catch (error) {
-    if ((await statusAt(`http://${urlHost(host)}:${port}/healthz`)) === 200)
-      return {
-        check,
-        status: "pass",
-        message: `Berth, or another service with /healthz, serves at ${host} port ${port}`,
-      };
-    const { cause, message } = error as BerthError;
-    const fix =
-      (cause as NodeJS.ErrnoException).code === "EACCES"
-        ? "set BERTH_PORT to 1024 or higher, and let a proxy listen on the low port"
-        : "set BERTH_PORT or BERTH_HOST, or end the program that ss -ltnp shows";
-    return { check, status: "failed", message, fix };
-  }
+  const server = createServer().listen(port, host);
+  const [error] = (await Promise.race([once(server, "listening"), once(server, "error")])) as NodeJS.ErrnoException[];
+  server.close();
+  if (!error) return { check, status: "pass", message: `${host} port ${port} is free` };
+  if ((await statusAt(`http://${urlHost(host)}:${port}/healthz`)) === 200)
+    return {
+      check,
+      status: "pass",
+      message: `Berth, or another service with /healthz, serves at ${host} port ${port}`,
+    };
+  const fix =
+    error.code === "EACCES"
+      ? "set BERTH_PORT to 1024 or higher, and let a proxy listen on the low port"
+      : "set BERTH_PORT or BERTH_HOST, or end the program that ss -ltnp shows";
+  return { check, status: "failed", message: error.message, fix };
 }
 
 function urlHost(host: string): string {
   return host.includes(":") ? `[${host}]` : host;
 }
 
-/** Whether the proxy and `BERTH_PUBLIC_URL` fit together, asked through the proxy if Berth runs. */
-export async function checkProxy({ publicUrl, host, allowedHosts }: Config): Promise<Finding> {
+/** Compares the proxy with `BERTH_PUBLIC_URL`, asked through the proxy if Berth runs. */
+export async function checkProxy({ publicUrl, host, allowedHosts }: Config): Promise<Diagnosis> {
   const check = "public URL";
   if (publicUrl === undefined) {
     if (isLoopback(host) && allowedHosts.length === 0)

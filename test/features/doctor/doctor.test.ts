@@ -10,7 +10,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { readConfig } from "../../../src/config.ts";
 import { examine, hostMachine } from "../../../src/features/doctor/doctor.ts";
-import type { Finding, Machine } from "../../../src/features/doctor/finding.ts";
+import type { Diagnosis, Machine } from "../../../src/features/doctor/finding.ts";
 import { checkNode, clockFinding } from "../../../src/features/doctor/host-checks.ts";
 import { checkSandbox } from "../../../src/features/doctor/sandbox-checks.ts";
 import { checkPort, checkProxy } from "../../../src/features/doctor/serving-checks.ts";
@@ -22,7 +22,7 @@ import { temporaryFolder } from "../../support/suite.ts";
 const cli = fileURLToPath(new URL("../../../src/cli.js", import.meta.url));
 const isLinux = process.platform === "linux";
 
-const find = (findings: readonly Finding[], check: string): Finding => {
+const find = (findings: readonly Diagnosis[], check: string): Diagnosis => {
   const finding = findings.find((each) => each.check === check);
   assert.ok(finding, `${check} in ${JSON.stringify(findings)}`);
   return finding;
@@ -49,7 +49,7 @@ describe("berth doctor", () => {
     assert.equal(failed.code, 1);
     const { status, findings } = JSON.parse(failed.stdout);
     assert.equal(status, "failed");
-    assert.match(find(findings, "port").message, new RegExp(`port ${port} is taken`));
+    assert.match(find(findings, "port").message, new RegExp(`EADDRINUSE.*:${port}`));
     assert.match(find(findings, "port").fix!, /BERTH_PORT/);
 
     const env = { BERTH_PORT: "0", BERTH_ALLOWED_HOSTS: "mcp.example.com" };
@@ -96,8 +96,8 @@ describe("checks of the sandbox", () => {
     trySandbox: async () =>
       problem === undefined ? (lacks === undefined ? {} : { lacks }) : { reason: `it fails (${problem})`, problem },
   });
-  const check = (of: Machine): Promise<Finding[]> => checkSandbox(of, { guests: "auto", limits: defaultLimits });
-  const failing = (findings: readonly Finding[]): string[] =>
+  const check = (of: Machine): Promise<Diagnosis[]> => checkSandbox(of, { guests: "auto", limits: defaultLimits });
+  const failing = (findings: readonly Diagnosis[]): string[] =>
     findings.filter(({ status }) => status !== "pass").map((each) => each.check);
 
   const RESTRICTED = { "/proc/sys/kernel/apparmor_restrict_unprivileged_userns": "1\n" };
