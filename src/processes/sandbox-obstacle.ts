@@ -124,8 +124,6 @@ function isConfinedByAppArmor({ read }: Pick<MachineView, "read">): boolean {
 
 const INSTALLERS: readonly (readonly [distribution: RegExp, command: string])[] = [
   [/alpine/, "sudo apk add"],
-  [/arch/, "sudo pacman -S"],
-  [/suse/, "sudo zypper install"],
   [/fedora|rhel|centos/, "sudo dnf install"],
 ];
 

@@ -5,7 +5,7 @@ import { trySandbox } from "../../executor/open-executor.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { defaultLimits } from "../../limits/limits.ts";
 import { thisMachine } from "../../processes/sandbox-obstacle.ts";
-import type { MachineCheck, Diagnosis, Machine, Status } from "./finding.ts";
+import { type Diagnosis, failed, type Machine, type MachineCheck, type Status } from "./finding.ts";
 import { checkCgroup, checkData, checkDescriptors, checkNode } from "./host-checks.ts";
 import { checkSandbox } from "./sandbox-checks.ts";
 import { checkPort, checkProxy, checkStore } from "./serving-checks.ts";
@@ -27,7 +27,7 @@ const CHECKS: readonly MachineCheck[] = [
 
 export async function doctor(environment: NodeJS.ProcessEnv, { json, strict }: DoctorOptions): Promise<number> {
   const findings = await examine(hostMachine, environment);
-  const status = worst(findings);
+  const status = RANK[Math.max(...findings.map((each) => RANK.indexOf(each.status)))]!;
   if (json) printJson({ status, findings }, 2);
   else for (const finding of findings) printFinding(finding);
   return status === "failed" || (strict && status === "degraded") ? 1 : 0;
@@ -35,29 +35,20 @@ export async function doctor(environment: NodeJS.ProcessEnv, { json, strict }: D
 
 /** Serially: each trial would disturb the times that others measure. */
 export async function examine(machine: Machine, environment: NodeJS.ProcessEnv): Promise<Diagnosis[]> {
-  const findings: Diagnosis[] = [];
   let config: Config;
   try {
     config = readConfig(environment);
   } catch (error) {
     if (!(error instanceof BerthError)) throw error;
-    const fix = "correct the settings (docs/settings.md), and run berth doctor again";
-    findings.push({ check: "settings", status: "failed", message: error.message, fix });
-    return [
-      checkNode(machine),
-      ...findings,
-      ...(await checkSandbox(machine, { guests: "auto", limits: defaultLimits })),
-    ];
+    const settings = failed("settings", error.message, "correct the settings (docs/settings.md), and run it again");
+    return [settings, checkNode(machine), ...(await checkSandbox(machine, { guests: "auto", limits: defaultLimits }))];
   }
+  const findings: Diagnosis[] = [];
   for (const check of CHECKS) findings.push(...(await check(machine, config)));
   return findings;
 }
 
 const RANK: readonly Status[] = ["pass", "degraded", "failed"];
-
-function worst(findings: readonly Diagnosis[]): Status {
-  return RANK[Math.max(...findings.map(({ status }) => RANK.indexOf(status)))]!;
-}
 
 function printFinding({ check, status, message, fix }: Diagnosis): void {
   console.log(`${status.padEnd(9)} ${check.padEnd(16)} ${message}`);

@@ -26,3 +26,12 @@ export interface Machine extends MachineView {
 }
 
 export type MachineCheck = (machine: Machine, config: Config) => Promise<Diagnosis[]> | Diagnosis[];
+
+export const pass = (check: string, message: string): Diagnosis => ({ check, status: "pass", message });
+
+const faulty =
+  (status: Status) =>
+  (check: string, message: string, fix: string): Diagnosis => ({ check, status, message, fix });
+
+export const degraded = faulty("degraded");
+export const failed = faulty("failed");

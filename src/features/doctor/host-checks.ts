@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Config } from "../../config.ts";
 import { findCpuQuota } from "../../processes/quota/cpu-quota.ts";
 import { findContainer } from "../../processes/sandbox-obstacle.ts";
-import type { Diagnosis, Machine } from "./finding.ts";
+import { degraded, failed, type Diagnosis, type Machine, pass } from "./finding.ts";
 
 const MEGABYTE = 1024 * 1024;
 
@@ -14,10 +14,9 @@ export function checkNode({ nodeVersion }: Pick<Machine, "nodeVersion">): Diagno
   const fix = "install Node.js 24 (https://nodejs.org/en/download), and Berth again with it";
   const message = `version ${major}.${minor}`;
   if (major < 20 || (major === 20 && minor < 19))
-    return { check: "Node.js", status: "failed", message: `${message}; Berth needs 20.19 or later`, fix };
-  if (major % 2 === 1 || major < 22)
-    return { check: "Node.js", status: "degraded", message: `${message} gets no security fixes`, fix };
-  return { check: "Node.js", status: "pass", message };
+    return failed("Node.js", `${message}; Berth needs 20.19 or later`, fix);
+  if (major % 2 === 1 || major < 22) return degraded("Node.js", `${message} gets no security fixes`, fix);
+  return pass("Node.js", message);
 }
 
 /** A connection takes one, a guest process several. */
@@ -28,13 +27,13 @@ export function checkDescriptors(machine: Machine): Diagnosis[] {
   if (hard === undefined) return [];
   const check = "descriptors";
   const message = `at most ${hard}`;
-  if (Number(hard) >= FILES.good) return [{ check, status: "pass", message }];
+  if (Number(hard) >= FILES.good) return [pass(check, message)];
   const container = findContainer(machine);
   const fix =
     container === "docker" || container === "podman"
       ? `${container} run --ulimit nofile=65536 …`
       : "LimitNOFILE=65536 in the unit of systemd, or: ulimit -n 65536";
-  return [{ check, status: Number(hard) < FILES.least ? "failed" : "degraded", message, fix }];
+  return [(Number(hard) < FILES.least ? failed : degraded)(check, message, fix)];
 }
 
 /** Berth divides the CPU quota of its control group between tenants; without a quota, all CPUs. */
@@ -42,11 +41,11 @@ export function checkCgroup({ platform, read }: Machine): Diagnosis[] {
   if (platform !== "linux") return [];
   const check = "control group";
   const quota = findCpuQuota();
-  if (quota) return [{ check, status: "pass", message: `${quota.cpus} CPUs` }];
+  if (quota) return [pass(check, `${quota.cpus} CPUs`)];
   if (read("/proc/self/cgroup") !== "" && / - cgroup2? /.test(read("/proc/self/mountinfo")))
-    return [{ check, status: "pass", message: "no CPU quota" }];
+    return [pass(check, "no CPU quota")];
   const fix = "mount /sys/fs/cgroup read-only, as container engines do";
-  return [{ check, status: "degraded", message: "not visible: a CPU quota would not be noticed", fix }];
+  return [degraded(check, "not visible: a CPU quota would not be noticed", fix)];
 }
 
 /** The data folder: its rights, its disk, and the clock that dates its files. */
@@ -62,7 +61,7 @@ export async function checkData(machine: Machine, { dataDir, database }: Config)
     const { code } = error as NodeJS.ErrnoException;
     const user = machine.uid === undefined ? "this user" : userInfo().username;
     const fix = `sudo install -d -m 700 -o ${user} "${folder}", or name another folder in BERTH_DATA`;
-    return [{ check, status: "failed", message: `${parent} cannot be written (${code})`, fix }];
+    return [failed(check, `${parent} cannot be written (${code})`, fix)];
   }
   try {
     return [...folderFindings(folder, machine), diskSpace(parent), ...(await timeDisk(file, opened))];
@@ -75,18 +74,16 @@ export async function checkData(machine: Machine, { dataDir, database }: Config)
 function folderFindings(folder: string, { uid }: Machine): Diagnosis[] {
   const check = "data folder";
   const stat = statSync(folder, { throwIfNoEntry: false });
-  if (!stat) return [{ check, status: "pass", message: `${folder} will be created` }];
+  if (!stat) return [pass(check, `${folder} will be created`)];
   if (uid !== undefined && stat.uid !== uid) {
     const message = `${folder} belongs to another user (${stat.uid}), and files of both would mix in it`;
-    return [
-      { check, status: "degraded", message, fix: `run Berth as that user, or: sudo chown -R ${uid} "${folder}"` },
-    ];
+    return [degraded(check, message, `run Berth as that user, or: sudo chown -R ${uid} "${folder}"`)];
   }
   if (uid !== undefined && (stat.mode & 0o077) !== 0) {
     const message = `other users may enter ${folder}, which contains keys`;
-    return [{ check, status: "degraded", message, fix: `chmod 700 "${folder}"` }];
+    return [degraded(check, message, `chmod 700 "${folder}"`)];
   }
-  return [{ check, status: "pass", message: folder }];
+  return [pass(check, folder)];
 }
 
 const FREE_MB = { good: 1_024, least: 64 };
@@ -94,9 +91,9 @@ const FREE_MB = { good: 1_024, least: 64 };
 function diskSpace(folder: string): Diagnosis {
   const { bavail, bsize } = statfsSync(folder);
   const freeMb = Math.floor((bavail * bsize) / MEGABYTE);
-  const finding = { check: "disk space", message: `${freeMb} MB are free` };
-  if (freeMb >= FREE_MB.good) return { ...finding, status: "pass" };
-  return { ...finding, status: freeMb < FREE_MB.least ? "failed" : "degraded", fix: "berth collect, or free space" };
+  const [check, message] = ["disk space", `${freeMb} MB are free`];
+  if (freeMb >= FREE_MB.good) return pass(check, message);
+  return (freeMb < FREE_MB.least ? failed : degraded)(check, message, "berth collect, or free space");
 }
 
 const FLUSHES = 15;
@@ -115,35 +112,27 @@ async function timeDisk(file: string, descriptor: number): Promise<Diagnosis[]> 
     return performance.now() - began;
   });
   const median = times.sort((one, other) => one - other)[FLUSHES >> 1]!;
-  const flush = {
-    check: "disk flush",
-    message: `a write reaches the disk in ${median.toFixed(1)} ms (median of ${FLUSHES})`,
-  };
+  const message = `a write reaches the disk in ${median.toFixed(1)} ms (median of ${FLUSHES})`;
   await sleep(DRIFT_MS);
   const drift = Date.now() - wall - (performance.now() - elapsed);
   const skew = statSync(file).mtimeMs - Date.now();
   return [
     median <= SLOW_FLUSH_MS
-      ? { ...flush, status: "pass" }
-      : { ...flush, status: "degraded", fix: "put the data folder (BERTH_DATA) on a local SSD" },
-    clockFinding(drift, skew),
+      ? pass("disk flush", message)
+      : degraded("disk flush", message, "put the data folder (BERTH_DATA) on a local SSD"),
+    compareClocks(drift, skew),
   ];
 }
 
 /** `drift`: of the wall clock against elapsed time; `skew`: of the disk's clock against the wall clock. */
-export function clockFinding(drift: number, skew: number): Diagnosis {
+export function compareClocks(drift: number, skew: number): Diagnosis {
   const check = "clock";
   const fix = "sudo timedatectl set-ntp true";
   if (Math.abs(drift) > DRIFT_MS)
-    return { check, status: "degraded", message: `it was set by ${Math.round(drift)} ms during this check`, fix };
+    return degraded(check, `it was set by ${Math.round(drift)} ms during this check`, fix);
   if (Math.abs(skew) > CLOCK_MS)
-    return {
-      check,
-      status: "degraded",
-      message: `it differs by ${Math.round(skew)} ms from the one of the store`,
-      fix,
-    };
-  return { check, status: "pass", message: "steady, and agrees with the one of the store" };
+    return degraded(check, `it differs by ${Math.round(skew)} ms from the one of the store`, fix);
+  return pass(check, "steady, and agrees with the one of the store");
 }
 
 function existingParent(folder: string): string {

@@ -1,6 +1,6 @@
 import type { Config } from "../../config.ts";
 import { findContainer, findSandboxObstacle, type SandboxObstacle } from "../../processes/sandbox-obstacle.ts";
-import type { Diagnosis, Machine } from "./finding.ts";
+import { degraded, failed, type Diagnosis, type Machine, pass } from "./finding.ts";
 
 /** Tries the sandbox, and attributes a failure to one of the parts that it needs. */
 export async function checkSandbox(
@@ -9,44 +9,26 @@ export async function checkSandbox(
 ): Promise<Diagnosis[]> {
   const version = /(\d+\.\d+(?:\.\d+)?)/.exec(await machine.run("bwrap", ["--version"]))?.[1];
   const trial = await machine.trySandbox(limits);
-  const failed = "reason" in trial;
-  const obstacle = failed
-    ? findSandboxObstacle(trial.problem ?? trial.reason, machine)
-    : trial.lacks === undefined
-      ? undefined
-      : findSandboxObstacle(isOld(version) ? "unknown option" : "Can't mount proc", machine);
+  const lacks = "reason" in trial ? undefined : trial.lacks;
+  const problem = "reason" in trial ? (trial.problem ?? trial.reason) : isOld(version) ? "unknown option" : PROC;
+  const isComplete = !("reason" in trial) && lacks === undefined;
+  const { kind, cause, fix } = findSandboxObstacle(problem, machine);
+  const report = "reason" in trial ? failed : degraded;
   const parts = machine.platform === "linux" ? sandboxParts(machine, version) : [];
-  const status = failed ? "failed" : "degraded";
-  return [
-    ...parts.map(({ kind, check, fact }): Diagnosis => {
-      if (obstacle?.kind !== kind) return { check, status: "pass", message: fact };
-      return { check, status, message: `${obstacle.cause} (${fact})`, fix: obstacle.fix };
-    }),
-    sandboxFinding(trial, guests, parts.some(({ kind }) => kind === obstacle?.kind) ? undefined : obstacle),
-  ];
+  const found = parts.map((part) =>
+    isComplete || part.kind !== kind ? pass(part.check, part.fact) : report(part.check, `${cause} (${part.fact})`, fix),
+  );
+  if ("reason" in trial) found.push(failed(SANDBOX, `code cannot be isolated (${problem}): ${cause}`, fix));
+  else if (guests === "trusted")
+    found.push(degraded(SANDBOX, "BERTH_GUESTS=trusted turns it off, though it works", "set BERTH_GUESTS=sandboxed"));
+  else if (lacks !== undefined) found.push(degraded(SANDBOX, `reduced profile: ${lacks}`, fix));
+  else found.push(pass(SANDBOX, "a guest and a script ran in the complete sandbox"));
+  return found;
 }
 
-/** `unattributed`: an obstacle that none of the parts reports. */
-function sandboxFinding(
-  trial: Awaited<ReturnType<Machine["trySandbox"]>>,
-  guests: Config["guests"],
-  unattributed: SandboxObstacle | undefined,
-): Diagnosis {
-  const check = "sandbox";
-  const fix = unattributed && { fix: unattributed.fix };
-  if ("reason" in trial) {
-    const cause = unattributed ? `: ${unattributed.cause}` : "";
-    const message = `code cannot be isolated (${trial.problem ?? trial.reason})${cause}`;
-    return { check, status: "failed", message, ...fix };
-  }
-  if (guests === "trusted") {
-    const message = "it works here, but BERTH_GUESTS=trusted turns it off";
-    return { check, status: "degraded", message, fix: "set BERTH_GUESTS=sandboxed" };
-  }
-  if (trial.lacks !== undefined)
-    return { check, status: "degraded", message: `reduced profile: ${trial.lacks}`, ...fix };
-  return { check, status: "pass", message: "a guest and a script ran in the complete sandbox" };
-}
+const SANDBOX = "sandbox";
+/** The wording of bubblewrap for the obstacle that only reduces the profile. */
+const PROC = "Can't mount proc";
 
 interface Part {
   readonly kind: SandboxObstacle["kind"];

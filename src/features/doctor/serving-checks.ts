@@ -1,9 +1,8 @@
-import { once } from "node:events";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { type Config, isLoopback, packageRoot } from "../../config.ts";
-import type { Diagnosis } from "./finding.ts";
-import { clockFinding } from "./host-checks.ts";
+import { degraded, failed, type Diagnosis, pass } from "./finding.ts";
+import { compareClocks } from "./host-checks.ts";
 
 /** How long an address may take to answer. */
 const ANSWER_MS = 5_000;
@@ -18,10 +17,10 @@ export async function checkStore({ database }: Pick<Config, "database">): Promis
     const memory = new Database(":memory:");
     const { version } = memory.prepare("SELECT sqlite_version() AS version").get() as { version: string };
     memory.close();
-    return [{ check, status: "pass", message: `version ${version}` }];
+    return [pass(check, `version ${version}`)];
   } catch (error) {
     const message = (error as Error).message.split("\n")[0]!;
-    return [{ check, status: "failed", message, fix: `node "${join(packageRoot, "sqlite", "install.mjs")}"` }];
+    return [failed(check, message, `node "${join(packageRoot, "sqlite", "install.mjs")}"`)];
   }
 }
 
@@ -37,17 +36,17 @@ async function checkPostgres(url: string): Promise<Diagnosis[]> {
     const ms = performance.now() - began;
     const { version, now } = row!;
     const message = `version ${version}, answers in ${Math.round(ms)} ms`;
-    const clock = clockFinding(0, Number(now) + ms / 2 - Date.now());
+    const clock = compareClocks(0, Number(now) + ms / 2 - Date.now());
     if (Number.parseInt(version) < POSTGRES_LEAST)
-      return [{ check, status: "failed", message, fix: `upgrade Postgres to ${POSTGRES_LEAST} or newer` }, clock];
+      return [failed(check, message, `upgrade Postgres to ${POSTGRES_LEAST} or newer`), clock];
     if (isUnencrypted(url)) {
       const fix = "append ?sslmode=verify-full to BERTH_DATABASE";
-      return [{ check, status: "degraded", message: `${message}, without TLS`, fix }, clock];
+      return [degraded(check, `${message}, without TLS`, fix), clock];
     }
-    return [{ check, status: "pass", message }, clock];
+    return [pass(check, message), clock];
   } catch (error) {
     const fix = 'correct BERTH_DATABASE, or start the database: pg_isready -d "$BERTH_DATABASE"';
-    return [{ check, status: "failed", message: (error as Error).message, fix }];
+    return [failed(check, (error as Error).message, fix)];
   } finally {
     await connection.close();
   }
@@ -57,20 +56,18 @@ async function checkPostgres(url: string): Promise<Diagnosis[]> {
 export async function checkPort({ host, port }: Pick<Config, "host" | "port">): Promise<Diagnosis> {
   const check = "port";
   const server = createServer().listen(port, host);
-  const [error] = (await Promise.race([once(server, "listening"), once(server, "error")])) as NodeJS.ErrnoException[];
+  const error = await new Promise<NodeJS.ErrnoException | undefined>((resolve) => {
+    server.once("listening", () => resolve(undefined)).once("error", resolve);
+  });
   server.close();
-  if (!error) return { check, status: "pass", message: `${host} port ${port} is free` };
-  if ((await statusAt(`http://${urlHost(host)}:${port}/healthz`)) === 200)
-    return {
-      check,
-      status: "pass",
-      message: `Berth, or another service with /healthz, serves at ${host} port ${port}`,
-    };
+  if (!error) return pass(check, `${host} port ${port} is free`);
+  const isServing = (await statusAt(`http://${urlHost(host)}:${port}/healthz`)) === 200;
+  if (isServing) return pass(check, `a service with /healthz, such as Berth, has ${host} port ${port}`);
   const fix =
     error.code === "EACCES"
       ? "set BERTH_PORT to 1024 or higher, and let a proxy listen on the low port"
       : "set BERTH_PORT or BERTH_HOST, or end the program that ss -ltnp shows";
-  return { check, status: "failed", message: error.message, fix };
+  return failed(check, error.message, fix);
 }
 
 function urlHost(host: string): string {
@@ -81,41 +78,25 @@ function urlHost(host: string): string {
 export async function checkProxy({ publicUrl, host, allowedHosts }: Config): Promise<Diagnosis> {
   const check = "public URL";
   if (publicUrl === undefined) {
-    if (isLoopback(host) && allowedHosts.length === 0)
-      return { check, status: "pass", message: "not set: Berth serves this machine" };
+    if (isLoopback(host) && allowedHosts.length === 0) return pass(check, "not set: Berth serves this machine");
     const message = "BERTH_PUBLIC_URL is not set, so pages and sign-in name the address of each request";
-    return {
-      check,
-      status: "degraded",
-      message,
-      fix: "set BERTH_PUBLIC_URL=https://mcp.example.com, the address that clients use",
-    };
+    return degraded(check, message, "set BERTH_PUBLIC_URL=https://mcp.example.com, the address that clients use");
   }
   if (publicUrl.startsWith("http:") && !isLoopback(new URL(publicUrl).hostname)) {
     const message = `${publicUrl} is not encrypted, and requests contain tokens`;
-    return { check, status: "degraded", message, fix: "set up TLS in the proxy, and https:// in BERTH_PUBLIC_URL" };
+    return degraded(check, message, "set up TLS in the proxy, and https:// in BERTH_PUBLIC_URL");
   }
   const alive = await statusAt(`${publicUrl}/healthz`);
   if (alive !== 200) {
     const message = `${publicUrl}/healthz does not answer (${alive ?? "no connection"}), unless Berth is stopped`;
-    return {
-      check,
-      status: "degraded",
-      message,
-      fix: `let the proxy forward to http://${urlHost(host)}, and start Berth`,
-    };
+    return degraded(check, message, `let the proxy forward to http://${urlHost(host)}, and start Berth`);
   }
   // The guard of Berth compares this Origin with the Host that the proxy passes on.
   if ((await statusAt(`${publicUrl}/mcp`, { Origin: publicUrl })) === 403) {
     const message = `the proxy at ${publicUrl} passes on another Host`;
-    return {
-      check,
-      status: "failed",
-      message,
-      fix: "nginx: proxy_set_header Host $http_host; HAProxy, Caddy: no Host rules",
-    };
+    return failed(check, message, "nginx: proxy_set_header Host $http_host; HAProxy, Caddy: no Host rules");
   }
-  return { check, status: "pass", message: `${publicUrl} reaches Berth with its Host` };
+  return pass(check, `${publicUrl} reaches Berth with its Host`);
 }
 
 async function statusAt(url: string, headers: Readonly<Record<string, string>> = {}): Promise<number | undefined> {

@@ -11,7 +11,7 @@ import { promisify } from "node:util";
 import { readConfig } from "../../../src/config.ts";
 import { examine, hostMachine } from "../../../src/features/doctor/doctor.ts";
 import type { Diagnosis, Machine } from "../../../src/features/doctor/finding.ts";
-import { checkNode, clockFinding } from "../../../src/features/doctor/host-checks.ts";
+import { checkNode, compareClocks } from "../../../src/features/doctor/host-checks.ts";
 import { checkSandbox } from "../../../src/features/doctor/sandbox-checks.ts";
 import { checkPort, checkProxy } from "../../../src/features/doctor/serving-checks.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
@@ -216,9 +216,9 @@ describe("other checks", () => {
   });
 
   it("compares clocks", () => {
-    assert.equal(clockFinding(0, 0).status, "pass");
-    assert.match(clockFinding(-5_000, 0).message, /set by -5000 ms/);
-    assert.match(clockFinding(0, 90_000).message, /differs by 90000 ms/);
+    assert.equal(compareClocks(0, 0).status, "pass");
+    assert.match(compareClocks(-5_000, 0).message, /set by -5000 ms/);
+    assert.match(compareClocks(0, 90_000).message, /differs by 90000 ms/);
   });
 
   it("finds a proxy that passes on another Host, and a Berth at its port", async (t) => {
