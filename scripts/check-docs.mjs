@@ -7,7 +7,8 @@ import GithubSlugger from "github-slugger";
 import { generatedWords, pages, words } from "./doc-words.mjs";
 
 const PAGE_WORDS = 1_500;
-const ALL_WORDS = 35_000;
+// 35,000, and the 170 that the budget of issue 44 allows for doctor and SQLite.
+const ALL_WORDS = 35_000 + 170;
 /** Pages to look things up in, which may be longer. */
 const LONGER = { "docs/security.md": 4_500, "docs/settings.md": 1_700, "reference_templates/README.md": 2_100 };
 
