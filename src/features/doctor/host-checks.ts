@@ -37,12 +37,12 @@ export function checkDescriptors(machine: Machine): Diagnosis[] {
 }
 
 /** Berth divides the CPU quota of its control group between tenants; without a quota, all CPUs. */
-export function checkCgroup({ platform, read }: Machine): Diagnosis[] {
-  if (platform !== "linux") return [];
+export function checkCgroup(machine: Machine): Diagnosis[] {
+  if (machine.platform !== "linux") return [];
   const check = "control group";
   const quota = findCpuQuota();
   if (quota) return [pass(check, `${quota.cpus} CPUs`)];
-  if (read("/proc/self/cgroup") !== "" && / - cgroup2? /.test(read("/proc/self/mountinfo")))
+  if (machine.read("/proc/self/cgroup") !== "" && / - cgroup2? /.test(machine.read("/proc/self/mountinfo")))
     return [pass(check, "no CPU quota")];
   const fix = "mount /sys/fs/cgroup read-only, as container engines do";
   return [degraded(check, "not visible: a CPU quota would not be noticed", fix)];
