@@ -3,6 +3,7 @@
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 
+await import("../sqlite/install.mjs");
 process.argv.push("--quick");
 await build("code", "transpile.mjs");
 await build("pages", "compile-views.mjs", "dist/views.cjs", ["src/features", "views"]);

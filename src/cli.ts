@@ -196,7 +196,7 @@ async function serveOnce(path: string | undefined, given: ServeOptions): Promise
 
 addPackageCommands();
 addTenantCommands();
-for (const { commands } of features) commands?.(program, { run, withStore, dataOption });
+for (const { commands } of features) commands?.(program, { run, withStore, dataOption, environment: environmentOf });
 addTokenCommands();
 
 await program.parseAsync();

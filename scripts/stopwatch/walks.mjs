@@ -113,7 +113,7 @@ async function walk(name, { folder: parent, tarball, claude: bin, env: more }, s
 function fromTarball(folder, tarball) {
   change(join(folder, "package.json"), (manifest) => {
     manifest.devDependencies = { "berth-mcp": `file:${tarball}` };
-    manifest.allowScripts = { "better-sqlite3": true, esbuild: true };
+    manifest.allowScripts = { "berth-mcp": true, esbuild: true };
   });
 }
 

@@ -132,8 +132,6 @@ export async function openCore(
     const executor = opened(
       await openExecutor({ mode, tried, limits, limitsOf, start, makeFolder, network: relay, log }),
     );
-    if (executor.isolation === "trusted")
-      log.warn({ reason: executor.reason }, "guest code runs trusted, not sandboxed");
     starting("servers are read");
     const compilers = opened(openCompilers(config, start, log, ownGrants !== undefined));
     const checks = opened(openChecks(config, start, log));
@@ -168,6 +166,12 @@ export async function openCore(
         measured,
       }),
     );
+    const sandboxHelp = features.find((each) => each.sandboxHelp)?.sandboxHelp;
+    const { reason, lacks } = executor;
+    if (executor.isolation === "trusted")
+      log.warn({ reason, help: sandboxHelp }, "guest code runs trusted, not sandboxed");
+    else if (lacks !== undefined)
+      log.warn({ lacks, help: sandboxHelp }, "guest code runs in the reduced profile of the sandbox");
     journal.retention = retention;
     const grants = new Grants(secrets, log);
     const hosting = {

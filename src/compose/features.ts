@@ -3,6 +3,7 @@ import { auditFeature } from "../features/audit/feature.ts";
 import { clientsFeature } from "../features/clients/feature.ts";
 import { collectionFeature } from "../features/collection/feature.ts";
 import { consentsFeature } from "../features/consents/feature.ts";
+import { doctorFeature } from "../features/doctor/feature.ts";
 import { driftFeature } from "../features/drift/feature.ts";
 import type { Feature } from "../features/feature.ts";
 import { importFeature } from "../features/import/feature.ts";
@@ -20,6 +21,7 @@ export const features: readonly Feature[] = [
   clientsFeature,
   collectionFeature,
   consentsFeature,
+  doctorFeature,
   driftFeature,
   importFeature,
   legacySseFeature,

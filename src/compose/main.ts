@@ -124,7 +124,8 @@ export async function startBerth(
     log,
     signIns,
     allServers: ALL_SERVERS,
-    isolation: executor.isolation,
+    isolation: executor.lacks === undefined ? executor.isolation : "sandboxed, reduced profile",
+    sandboxNote: sandboxNote(core),
     writable: config.image !== "readonly",
   });
   readiness.ready(store);
@@ -256,6 +257,12 @@ function fromImage({ imageDir, image: which, database }: Config, log: Log): Fill
       );
     }
   };
+}
+
+/** Why the sandbox is off or reduced, for the page of the operator's own tenant. */
+function sandboxNote({ executor, features }: Pick<Core, "executor" | "features">): string {
+  const why = executor.lacks ?? executor.reason;
+  return why === undefined ? "" : [why, ...features.map((each) => each.sandboxHelp ?? [])].flat().join(". ");
 }
 
 function urlOf(server: Server, host: string): string {

@@ -19,6 +19,8 @@ export interface Executor {
   readonly isolation: Isolation;
   /** Why it is not `sandboxed`, for the operator: what is missing on this machine and how to fix it. */
   readonly reason?: string;
+  /** The parts that the sandbox lacks, if this machine allows only its reduced profile. */
+  readonly lacks?: string;
   /** Starts the program's process if there is none, and calls one exported function. Never rejects. */
   call(program: GuestProgram, call: GuestCall): Promise<GuestOutcome>;
   /** Evaluates a program in a process of its own, and calls nothing. Never rejects. */

@@ -37,6 +37,7 @@ export interface GuestExecutorOptions {
 export class GuestExecutor implements Executor {
   readonly isolation: Executor["isolation"];
   readonly reason?: string;
+  readonly lacks?: string;
   readonly #limits: Limits;
   readonly #log: ExecutorLog | undefined;
   readonly #tenantLimits: (tenant: string) => ExecutorTenantLimits;
@@ -60,6 +61,7 @@ export class GuestExecutor implements Executor {
   ) {
     this.isolation = launcher.isolation;
     if (reason !== undefined) this.reason = reason;
+    if (launcher.lacks !== undefined) this.lacks = launcher.lacks;
     this.#limits = limits;
     this.#log = log;
     this.#tenantLimits = limitsOf ?? (() => sameForAll(limits));

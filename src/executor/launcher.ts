@@ -27,6 +27,8 @@ export interface GuestLauncher {
   readonly guestUser?: User;
   /** The same for scripts. */
   readonly scriptUser?: User;
+  /** The parts that the sandbox lacks here, if it uses the reduced profile. */
+  readonly lacks?: string;
   /** Why scripts have no network, if they have none. */
   readonly noScriptNetwork?: string;
   /** A blank guest process; the pipe is its descriptor 3. Its environment contains the paths of its folders. */
@@ -124,6 +126,8 @@ export interface SandboxParts extends SandboxTools {
   readonly scriptUser?: User;
   /** False if scripts have no `/proc` of their own, because the container forbids mounting one. */
   readonly proc: boolean;
+  /** True if the container forbids writing to `/proc/sys`. */
+  readonly isReduced?: boolean;
 }
 
 const OPEN_FILES = 256;
@@ -141,6 +145,8 @@ export function sandboxedLauncher(parts: SandboxParts, limits: Limits): GuestLau
     ...(parts.guestUser && { guestUser: parts.guestUser }),
     ...(parts.scriptUser && { scriptUser: parts.scriptUser }),
     ...(parts.scriptUser && !parts.guestUser && { noScriptNetwork: NO_SCRIPT_NETWORK }),
+    ...(parts.isReduced && { noScriptNetwork: REDUCED_NETWORK }),
+    ...((parts.isReduced || !parts.proc) && { lacks: lackedParts(parts) }),
     guest({ sockets, folders = [] } = {}) {
       if (folders.length > 0) return commandWith({ sockets, folders });
       return sockets === undefined ? withoutSockets : withFolder(withSockets, sockets);
@@ -151,6 +157,16 @@ export function sandboxedLauncher(parts: SandboxParts, limits: Limits): GuestLau
 
 const NO_SCRIPT_NETWORK =
   "scripts have no network here: the user nobody cannot read Berth's own files, or Node's; move them out of root's home";
+
+const REDUCED_NETWORK =
+  "scripts have no network here: /proc/sys is read-only, so the buffers of their sockets cannot be bounded";
+
+function lackedParts({ proc, isReduced }: SandboxParts): string {
+  return [
+    ...(proc ? [] : ["scripts have no /proc"]),
+    ...(isReduced ? ["scripts have no network", "the system call filter alone denies new namespaces"] : []),
+  ].join(", ");
+}
 
 /** Placeholder for the folder in a command line that is otherwise the same for all guests. */
 const SOCKETS_OUTSIDE = "\0sockets";
@@ -169,7 +185,7 @@ function guestCommand(
   limits: Limits,
   { sockets, folders: hostFolders = [] }: GuestPaths,
 ): Command {
-  const { node, guestUser } = parts;
+  const { node, guestUser, isReduced = false } = parts;
   const folders = hostFolders.map(toSandboxFolder);
   const flags = nodeFlags(node.major, limits.guestMemoryMb, { readable: "/sbx/*", scratch: SCRATCH, folders });
   const dataMb = limits.guestMemoryMb + nonHeapMb(node.major);
@@ -189,6 +205,7 @@ function guestCommand(
     // A program of the host may listen on a socket in a folder, so guests without a network get no sockets.
     sockets: sockets === undefined ? "none" : "out",
     argv: ["/sbx/node", ...flags, "/sbx/guest/runner.mjs"],
+    isReduced,
     ...(guestUser && { user: guestUser }),
   });
 }
@@ -198,7 +215,7 @@ function scriptCommand(
   limits: Limits,
   { interpreter, argv, env, folders = [], deadlineMs, sockets }: ScriptCommand,
 ): Command {
-  const { prlimit, scriptUser, proc } = parts;
+  const { prlimit, scriptUser, proc, isReduced = false } = parts;
   const connects = sockets !== undefined;
   const confined: SandboxOptions = {
     env: { ...scriptEnvironment, ...folderVariables(folders.map(toSandboxFolder)), ...(connects && proxyEnvironment) },
@@ -233,6 +250,7 @@ function scriptCommand(
       ...argv,
     ],
     sharesNetwork: connects,
+    isReduced,
     // A program of the host may listen on a socket in the folder.
     sockets: folders.length === 0 ? (connects ? "local and tcp" : "local") : connects ? "tcp" : "none",
     ...(scriptUser && { user: scriptUser }),

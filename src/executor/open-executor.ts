@@ -4,13 +4,13 @@ import { BerthError } from "../lib/errors.ts";
 import { fixed } from "../limits/fixed.ts";
 import type { Limits } from "../limits/limits.ts";
 import { SH } from "../processes/interpreter.ts";
+import { withObstacle } from "../processes/sandbox-obstacle.ts";
 import {
   filtersSystemCalls,
   findSandboxTools,
   isConclusive,
   findLibraries,
   nobodyForRoot,
-  SANDBOX_HINT,
   type NoSandbox,
 } from "../processes/sandbox.ts";
 import { spawnDirectly } from "../processes/spawn/spawn.ts";
@@ -63,6 +63,12 @@ export async function openExecutor(options: ExecutorOptions): Promise<Executor> 
   return new GuestExecutor(trustedLauncher(node, limits), options, probe.reason);
 }
 
+/** Tries the sandbox once. */
+export async function trySandbox(limits: Limits): Promise<{ readonly lacks?: string } | NoSandbox> {
+  const probe = await probeSandbox(node, limits);
+  return "launcher" in probe ? probe.launcher : probe;
+}
+
 /** The first and the longest pause between two trials of the sandbox. */
 const RETRY_MS = 100;
 const RETRY_MAX_MS = 5_000;
@@ -109,7 +115,8 @@ async function probeSandbox(node: { file: string; major: number }, limits: Limit
 
   // Root's guests run as nobody if Berth's own files allow it: nobody cannot read files in root's home.
   const users: readonly Partial<SandboxParts>[] = asNobody ? [{ guestUser: asNobody }, {}] : [{}];
-  const guest = await firstWorking(users, (variant) => guestProblem(launcherFor(variant)));
+  const reduced = filtersSystemCalls ? users.map((user) => ({ ...user, isReduced: true })) : [];
+  const guest = await firstWorking([...users, ...reduced], (variant) => guestProblem(launcherFor(variant)));
   if ("problem" in guest) return noSandbox("does not start", guest);
   // Some containers forbid mounting a /proc.
   const folders = [guest.works, { ...guest.works, proc: false }];
@@ -144,7 +151,7 @@ async function firstWorking<Variant>(
 function noSandbox(symptom: string, { problem, isTransient: mayPass }: ProbeFailure): Probe {
   return mayPass
     ? { reason: `the sandbox ${symptom} for now (${problem})`, isTransient: mayPass }
-    : { reason: `the sandbox ${symptom} here (${problem}): ${SANDBOX_HINT}`, isTransient: mayPass };
+    : { reason: withObstacle(`the sandbox ${symptom} here`, problem), problem, isTransient: mayPass };
 }
 
 function guestProblem(launcher: GuestLauncher): Promise<ProbeFailure | undefined> {

@@ -106,6 +106,8 @@ export interface FeatureParts {
   readonly builtIn?: BuiltInServer;
   readonly retention?: CallRetention;
   readonly callNatively?: CallNatively;
+  /** How an operator learns what keeps the sandbox from working, and the fix. */
+  readonly sandboxHelp?: string;
   /** Ends what it has started. */
   readonly close?: () => Promise<void>;
   /**
@@ -131,6 +133,8 @@ export interface CommandKit {
   /** Turns the exit code of a command, or its failure, into that of the process. */
   readonly run: (command: Promise<number>) => Promise<void>;
   readonly withStore: WithStore;
+  /** The settings, with those of options. */
+  readonly environment: (options: { readonly data?: string }) => NodeJS.ProcessEnv;
   /** `--data`, for commands that open the store. */
   readonly dataOption: readonly [flags: string, description: string];
 }

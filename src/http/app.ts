@@ -64,6 +64,8 @@ export interface AppParts extends Omit<ApiOptions, "bodies" | "checks"> {
   readonly cluster: Pick<Cluster, "others">;
   /** The isolation of guest code, for pages to show. */
   readonly isolation: string;
+  /** Why it is not the complete sandbox; empty if it is. */
+  readonly sandboxNote: string;
   readonly signIns: SignIns;
   readonly metrics: { show(figure: Figure): void };
   /** False on a read-only boot. */

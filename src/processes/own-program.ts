@@ -4,14 +4,15 @@ import { fileURLToPath } from "node:url";
 import { packageRoot } from "../config.ts";
 import type { Command } from "./process-group.ts";
 import { readIfReadable } from "./process-tree.ts";
+import { withObstacle } from "./sandbox-obstacle.ts";
 import {
+  filtersSystemCalls,
   nonHeapMb,
   findSandboxTools,
   isConclusive,
   findLibraries,
   nobodyForRoot,
   readOnly,
-  SANDBOX_HINT,
   sandboxCommand,
   type NoSandbox,
   type SandboxTools,
@@ -52,7 +53,7 @@ export class OwnProgram {
     if ("reason" in machine) return mode === "auto" ? trusted(machine.reason) : machine;
     const [variant] = machine.ways;
     if (!variant) {
-      const reason = `${this.#parts.name} does not start in the sandbox here (${machine.problem}): ${SANDBOX_HINT}`;
+      const reason = withObstacle(`${this.#parts.name} does not start in the sandbox here`, machine.problem);
       return mode === "auto" ? trusted(reason) : { reason };
     }
     const command = sandboxCommand(machine.tools, {
@@ -129,9 +130,10 @@ export function confinementFor(guests: Confinement): Confinement {
   return guests === "sandboxed" ? "sandboxed" : "auto";
 }
 
-/** The user outside the sandbox, if not the service's own. */
+/** The user outside the sandbox, if not the service's own, and the profile. */
 export interface SandboxVariant {
   readonly user?: User;
+  readonly isReduced?: true;
 }
 
 /** The path of the Node binary inside the sandbox. */
@@ -165,7 +167,13 @@ async function inspectMachine({ packages, files }: OwnProgramParts): Promise<Mac
   ];
   const nobody = nobodyForRoot();
   // The user nobody cannot read files in root's home.
-  return { tools, sees, ways: nobody ? [{ user: nobody }, {}] : [{}], works: false, problem: "" };
+  const isReduced = true as const;
+  const users: readonly SandboxVariant[] = nobody ? [{ user: nobody }, {}] : [{}];
+  const ways = [
+    ...users,
+    ...(filtersSystemCalls ? users.map(({ user }) => (user ? { user, isReduced } : { isReduced })) : []),
+  ];
+  return { tools, sees, ways, works: false, problem: "" };
 }
 
 interface PackageFolders {

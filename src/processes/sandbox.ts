@@ -3,6 +3,7 @@ import { accessSync, constants, existsSync, lstatSync, readFileSync, readlinkSyn
 import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
 import type { Command, Exit } from "./process-group.ts";
+import { withObstacle } from "./sandbox-obstacle.ts";
 import { seccompFilter, type ConfinedSockets } from "./seccomp.ts";
 
 /**
@@ -32,6 +33,8 @@ export interface SandboxOptions {
   readonly user?: User;
   /** The sockets that it may open; by default none. */
   readonly sockets?: ConfinedSockets;
+  /** The profile for machines where `/proc/sys` is read-only, as in most containers: only the filter denies namespaces. */
+  readonly isReduced?: boolean;
   /** It is started by a program that owns a network (`networkCommand`), and shares that one instead of an empty one. */
   readonly sharesNetwork?: boolean;
 }
@@ -44,6 +47,8 @@ export interface User {
 /** Why the sandbox does not work on this machine. */
 export interface NoSandbox {
   readonly reason: string;
+  /** The first line that the program of the sandbox wrote, if it was started. */
+  readonly problem?: string;
 }
 
 /** System call filters; installed once the rest of the sandbox is set up. */
@@ -59,24 +64,23 @@ export const filtersSystemCalls = filters.none !== undefined;
 /** The descriptor after the pipes of the confined program. */
 const FILTER_DESCRIPTOR = 5;
 const NOBODY: User = { uid: 65_534, gid: 65_534 };
-export const SANDBOX_HINT =
-  "install bubblewrap 0.8 or newer (node scripts/setup.mjs) and let this user create user namespaces";
-
 export function findSandboxTools(): SandboxTools | NoSandbox {
   if (process.platform !== "linux") return { reason: `the sandbox needs Linux, and this is ${process.platform}` };
   const bwrap = findProgram("bwrap");
-  if (!bwrap) return { reason: `bwrap is not installed: ${SANDBOX_HINT}` };
+  if (!bwrap) return { reason: withObstacle("bwrap is not installed") };
   const prlimit = findProgram("prlimit");
   if (!prlimit) return { reason: "prlimit is not installed: install util-linux" };
   return { bwrap, prlimit };
 }
 
 export function sandboxCommand({ bwrap, prlimit }: SandboxTools, confined: SandboxOptions): Command {
-  const { sees, limits, env, hiddenEnv, folder, argv, user, sockets = "none", sharesNetwork = false } = confined;
+  const { sees, limits, env, hiddenEnv, folder, argv, user, sockets = "none", isReduced, sharesNetwork } = confined;
   const filter = filters[sockets];
+  if (isReduced && !filter) throw new Error("without a filter, the reduced profile would allow namespaces");
   const sandbox = [
     bwrap,
     ...namespaces,
+    ...(isReduced ? [] : ["--disable-userns"]),
     ...(sharesNetwork ? ["--share-net"] : []),
     ...toSetenv(env),
     ...(hiddenEnv ? ["--args", "4"] : []),
@@ -238,8 +242,7 @@ const INSIDE_ID = "65534";
 
 /** No `--new-session`: they already lead a session without a terminal, and its priority counts for all of them. */
 const namespaces = words(
-  "--unshare-user --unshare-all --disable-userns --die-with-parent " +
-    `--cap-drop ALL --uid ${INSIDE_ID} --gid ${INSIDE_ID} --clearenv`,
+  `--unshare-user --unshare-all --die-with-parent --cap-drop ALL --uid ${INSIDE_ID} --gid ${INSIDE_ID} --clearenv`,
 );
 
 /**

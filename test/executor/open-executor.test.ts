@@ -27,7 +27,7 @@ describe("opening an executor", () => {
     }
   };
 
-  const reason = process.platform === "linux" ? /bwrap is not installed.*setup\.mjs/ : /needs Linux/;
+  const reason = process.platform === "linux" ? /bwrap is not installed: .* install bubblewrap/ : /needs Linux/;
 
   it("falls back to `trusted` in the mode `auto`, with the reason", async (t) => {
     const executor = await open("auto", temporaryFolder(t));

@@ -82,6 +82,7 @@ describe("a Berth without features", () => {
       ["audit"],
       ["call"],
       ["collect"],
+      ["doctor"],
       ["connect"],
       ["profile"],
       ["secret"],

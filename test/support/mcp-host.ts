@@ -178,6 +178,7 @@ export async function startRig(
     admission: new Admission(() => tenantLimits(limits)),
     allServers: "",
     isolation: "trusted",
+    sandboxNote: "",
     allowedHosts: [],
     allowedOrigins: [],
     publicUrl: undefined,

@@ -5,6 +5,7 @@ import type { Overview } from "../../host/catalog/overview.ts";
 import type { Host } from "../../host/host.ts";
 import type { UpstreamState } from "../../host/upstreams/hosting.ts";
 import { hasMore, formatLocation, type Problem } from "../../lib/problem.ts";
+import { DEFAULT_TENANT } from "../../lib/tenant-name.ts";
 import { mayChange, mayKnow, toolsShown } from "../access/permit.ts";
 import type { SetupsFor } from "../feature-routes.ts";
 import { nextAddress, readListPage } from "../list-page.ts";
@@ -31,6 +32,7 @@ export interface McpOptions {
   readonly cluster: Pick<Cluster, "others">;
   readonly pages: Pages;
   readonly isolation: string;
+  readonly sandboxNote: string;
   readonly access: Pick<Access, "required" | "oauth">;
   readonly originOf: OriginOf;
   /** False on a read-only boot. */
@@ -44,7 +46,7 @@ export interface McpOptions {
  */
 export const mcpPage: PageRoute<McpOptions> = {
   path: "/mcp",
-  create({ host, cluster, pages, isolation, access, originOf, writable, setups }) {
+  create({ host, cluster, pages, isolation, sandboxNote, access, originOf, writable, setups }) {
     return async (context) => {
       const { request, tenant, base, principal } = context;
       const names = host.names(tenant).filter((name) => mayKnow(principal, name));
@@ -71,7 +73,9 @@ export const mcpPage: PageRoute<McpOptions> = {
         origin,
         url,
         credentials,
-        isSandboxed: isolation === "sandboxed",
+        isolation,
+        isTrusted: isolation === "trusted",
+        sandboxNote: tenant === DEFAULT_TENANT ? sandboxNote : "",
         setups: setups.flatMap((each) => each({ name: "berth", url, tool: undefined, access: credentials.access })),
         problems: mayKnow(principal) ? host.problems(tenant).map((each) => problemView(base, each)) : [],
         mayAdd: writable && mayChange(context, "entry", ""),

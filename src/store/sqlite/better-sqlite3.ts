@@ -1,4 +1,6 @@
 import { createRequire } from "node:module";
+import { join } from "node:path";
+import { packageRoot } from "../../config.ts";
 import { BerthError } from "../../lib/errors.ts";
 
 const require = createRequire(import.meta.url);
@@ -10,6 +12,10 @@ const require = createRequire(import.meta.url);
 const NODE_API = 10;
 const hasNodeApi = Number(process.versions.napi) >= NODE_API;
 
+const FIX =
+  `run: node "${join(packageRoot, "sqlite", "install.mjs")}"` +
+  (hasNodeApi ? "" : " (it may compile for minutes; Node.js 22.14 or later needs no compiler)");
+
 /**
  * SQLite, imported as `#better-sqlite3` (package.json), in the version of the library that supports the running
  * Node.js. None supports all: Node.js 24 aborts when it garbage-collects a statement or a database of version 12.
@@ -19,17 +25,16 @@ export default hasNodeApi
   : loadLibrary("better-sqlite3", () => require("better-sqlite3"));
 
 /**
- * Loads the library. If it is missing, returns a stand-in that fails when a database is opened: npm silently skips
- * optional packages that it cannot install.
+ * Loads the library. If it is missing, returns a stand-in that fails when a database is opened: npm may have run no
+ * script, or Node.js is another version now.
  */
 function loadLibrary(name: string, load: () => unknown): unknown {
   try {
     return load();
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "MODULE_NOT_FOUND") throw error;
-    const fix = 'install Berth again with this version of Node.js ("npm ci" in a clone), without "--omit=optional"';
     return function missing() {
-      throw new BerthError("store_failed", `${name}, which Node.js ${process.version} needs, is not installed: ${fix}`);
+      throw new BerthError("store_failed", `${name}, which Node.js ${process.version} needs, is not installed: ${FIX}`);
     };
   }
 }

@@ -133,7 +133,7 @@ describe("pages of what others wrote", () => {
     const sent: Page[] = [];
     const at = { edits: editsOf(currentOf("s", "")), host: host as Host, pages: pagesOf(sent), originOf: () => ORIGIN };
     const access = { required: false, oauth: () => undefined };
-    const parts = { ...at, access, cluster: { others: new Map() }, isolation: "", setups: [] };
+    const parts = { ...at, access, cluster: { others: new Map() }, isolation: "", sandboxNote: "", setups: [] };
     const none = { list: async () => [] };
     await mcpPage.create({ ...parts, writable: false })(forParams({}));
     await metaPage.create({ ...parts, calls: undefined, secrets: none, writable: true })(forParams({ server: "s" }));
