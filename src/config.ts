@@ -27,6 +27,12 @@ export function packageVersion(): string {
   return version;
 }
 
+/** npm refuses to publish a package with `private`, so the field says whether Berth is published. */
+export function isPublished(): boolean {
+  const manifest = JSON.parse(readFileSync(join(packageRoot, "package.json"), "utf8")) as { private?: boolean };
+  return manifest.private !== true;
+}
+
 export interface Config {
   readonly host: string;
   /** 0 lets the system choose. */

@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { basename, join, relative, resolve } from "node:path";
-import { packageRoot } from "../config.ts";
+import { isPublished, packageRoot } from "../config.ts";
 import { shellWord } from "../http/pages/parts/text.ts";
 import { findServerList, MCPS_FILE, PACKAGE_JSON } from "../image/image.ts";
 import { DATA_FOLDER } from "../lib/data-folder.ts";
@@ -35,6 +35,7 @@ export async function init(path = "."): Promise<number> {
     ...(folder === process.cwd() ? [] : [`cd ${shellWord(relative(process.cwd(), folder))}`]),
     "berth dev",
   ];
+  say(`\n${origin()}`);
   say(["", "Next:", ...steps.map((step) => `  ${step}`)].join("\n"));
   return 0;
 }
@@ -107,6 +108,12 @@ function filesOf(folder: string, server: string): Readonly<Record<string, NewFil
   };
 }
 
+/** Where the command `berth` comes from: the folder lists no package of Berth that npm could not install. */
+const origin = (): string =>
+  isPublished()
+    ? "Install the command `berth` with `npm install --global berth-mcp`."
+    : "Berth is not published to npm. The command `berth` comes from a clone of Berth: run `npm link` in it.";
+
 function template(name: string): string {
   return readFileSync(join(packageRoot, "reference_templates", name), "utf8");
 }
@@ -175,6 +182,8 @@ function readme(name: string, server: string): string {
 
 MCP servers for Berth. \`${MCPS_FILE}\` lists them. Each definition is a TypeScript module whose exported functions are
 tools, or a shell script.
+
+${origin()}
 
 \`\`\`sh
 berth dev        # serve them, and reload after each save
