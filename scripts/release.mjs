@@ -1,6 +1,7 @@
 // Builds what a release publishes into release/: tarball, image, bill of materials, checksums. Then installs the tarball
 // into an empty folder and calls a tool of it. `npm run release -- --built` packs dist/ as it is; `--no-image` builds none.
-// The image needs mmdebstrap (Debian) and the Node.js of test/nodes, which `node scripts/setup.mjs` installs.
+// The image needs podman, and the registry of its base image; `--build-arg` and other options for podman follow `--`.
+// The package is tried with the Node.js of test/nodes, which `node scripts/setup.mjs` installs.
 import { execFileSync, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
@@ -17,14 +18,14 @@ import {
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { buildRootFileSystem, writeImage } from "./release/image.mjs";
 import { installTarball } from "./release/install-tarball.mjs";
 
 const MB = 1_000_000;
 const INSTALLED_BYTES = 90 * MB;
 const IMAGE_BYTES = 250 * MB;
 
-const { values } = parseArgs({
+const { values, positionals: podmanOptions } = parseArgs({
+  allowPositionals: true,
   options: { built: { type: "boolean" }, "no-image": { type: "boolean" }, out: { type: "string", default: "release" } },
 });
 const { name, version } = JSON.parse(readFileSync("package.json", "utf8"));
@@ -40,8 +41,11 @@ try {
   const tarball = join(out, `${name}-${version}.tgz`);
 
   const sbom = join(out, `${name}-${version}.cdx.json`);
-  const cyclonedx = ["--no-install", "cyclonedx-npm", "--package-lock-only", "--omit", "dev", "--output-reproducible"];
-  execFileSync("npx", [...cyclonedx, "--output-file", sbom], { stdio: ["ignore", "ignore", "inherit"] });
+  // Not a dependency: it would add 130 packages to each installation of a clone.
+  const cyclonedx = ["--yes", "@cyclonedx/cyclonedx-npm@6.0.1", "--package-lock-only", "--omit", "dev"];
+  execFileSync("npx", [...cyclonedx, "--output-reproducible", "--output-file", sbom], {
+    stdio: ["ignore", "ignore", "inherit"],
+  });
 
   const installed = join(temporary, "installed");
   installTarball(tarball, installed, node);
@@ -50,7 +54,9 @@ try {
 
   if (!values["no-image"]) {
     const image = join(out, `berth-${version}.oci.tar`);
-    await writeImage(buildRootFileSystem(tarball, node, temporary), version, image);
+    const podman = (...args) => execFileSync("podman", args, { stdio: ["ignore", "ignore", "inherit"] });
+    podman("build", "--file", "deploy/Containerfile", "--tag", `berth:${version}`, ...podmanOptions, ".");
+    podman("save", "--format", "oci-archive", "--output", image, `berth:${version}`);
     check("image", statSync(image).size, IMAGE_BYTES);
   }
 
