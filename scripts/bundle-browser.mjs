@@ -32,11 +32,11 @@ const standIns = {
   },
 };
 
-const scripts = filesOf("src/browser", /\.ts$/).map((file) => [file, basename(file, ".ts")]);
+const scripts = listFiles("src/browser", /\.ts$/).map((file) => [file, basename(file, ".ts")]);
 const ofFeatures = readdirSync("src/features")
   .map((name) => [join("src/features", name, "browser.ts"), name])
   .filter(([file]) => existsSync(file));
-const styles = filesOf("views", /\.(css|svg)$/).map((file) => [file, parse(file).name]);
+const styles = listFiles("views", /\.(css|svg)$/).map((file) => [file, parse(file).name]);
 
 const { outputFiles, metafile } = await build({
   entryPoints: [...scripts, ...ofFeatures, ...styles].map(([file, out]) => ({ in: file, out })),
@@ -86,7 +86,7 @@ for (const { path, contents } of outputFiles) {
 writeLicenses(out, Object.keys(metafile.inputs));
 writeFileSync(join(out, "assets.json"), `${JSON.stringify({ entries, files, quick: isQuick }, null, 2)}\n`);
 
-function filesOf(folder, pattern) {
+function listFiles(folder, pattern) {
   return readdirSync(folder)
     .filter((name) => pattern.test(name))
     .sort()

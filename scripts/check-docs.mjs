@@ -16,7 +16,7 @@ const faults = [];
 const tracked = execFileSync("git", ["ls-files", "*.md"], { encoding: "utf8" }).split("\n").filter(Boolean);
 
 const anchors = new Map();
-function anchorsOf(file) {
+function findAnchors(file) {
   if (!anchors.has(file)) {
     const slugger = new GithubSlugger();
     const text = readFileSync(file, "utf8").replaceAll(/^```.*?^```/gms, "");
@@ -37,7 +37,7 @@ for (const file of tracked.filter((name) => !name.startsWith("test/fixtures/")))
     const [path, anchor] = target.split("#");
     const to = path === "" ? file : join(dirname(file), path);
     if (!existsSync(to)) faults.push(`${file}: ${target} does not exist`);
-    else if (anchor !== undefined && statSync(to).isFile() && !anchorsOf(to).has(anchor))
+    else if (anchor !== undefined && statSync(to).isFile() && !findAnchors(to).has(anchor))
       faults.push(`${file}: ${target} names no heading`);
   }
 }
@@ -69,9 +69,9 @@ for (const file of ["README.md", "docs/getting-started.md"]) {
       `${file} must ${isPublished ? "not " : ""}say that Berth is not published to npm (private in package.json)`,
     );
 }
-const blocks = pages.map((file) => [file, readFileSync(file, "utf8").match(/^ *```sh\n.*?^ *```/gms) ?? []]);
-for (const [file, all] of blocks) {
-  if (!isPublished && all.some((block) => /\b(npx|npm (i|install|exec)\b.*) berth(-mcp)?\b/.test(block)))
+for (const file of pages) {
+  const blocks = readFileSync(file, "utf8").match(/^ *```sh\n.*?^ *```/gms) ?? [];
+  if (!isPublished && blocks.some((block) => /\b(npx|npm (i|install|exec)\b.*) berth(-mcp)?\b/.test(block)))
     faults.push(`${file} installs Berth from npm, where it is not published (private in package.json)`);
 }
 

@@ -12,12 +12,12 @@ const env = { ...process.env, PATH: [resolve("node_modules/.bin"), process.env["
 async function carryOut([name, command]) {
   const started = performance.now();
   const child = spawn(command, { shell: true, env, stdio: ["ignore", "pipe", "pipe"] });
-  const said = [];
-  for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => said.push(chunk));
+  const output = [];
+  for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => output.push(chunk));
   const code = await new Promise((resolve) => child.once("close", resolve));
   const seconds = ((performance.now() - started) / 1000).toFixed(1);
   process.stdout.write(`${code === 0 ? "✔" : "✖"} ${name} (${seconds} s): ${command}\n`);
-  process.stdout.write(Buffer.concat(said));
+  process.stdout.write(Buffer.concat(output));
   if (code !== 0) process.exitCode = 1;
 }
 

@@ -23,10 +23,10 @@ const LOCATIONS = /, ?(?:"loc":)?\{"start":\{"line":\d+,"column":\d+\},"end":\{"
 
 const FEATURES = "src/features";
 const templates = [
-  ...filesOf(join(VIEWS, "partials")).map((file) => [basename(file, ".hbs"), file]),
-  ...filesOf(join(VIEWS, "pages")).map((file) => [`pages/${basename(file, ".hbs")}`, file]),
-  ...filesOf(FEATURES, /\.partial\.hbs$/).map((file) => [basename(file, ".partial.hbs"), file]),
-  ...filesOf(FEATURES, /\.page\.hbs$/).map((file) => [`pages/${basename(file, ".page.hbs")}`, file]),
+  ...listFiles(join(VIEWS, "partials")).map((file) => [basename(file, ".hbs"), file]),
+  ...listFiles(join(VIEWS, "pages")).map((file) => [`pages/${basename(file, ".hbs")}`, file]),
+  ...listFiles(FEATURES, /\.partial\.hbs$/).map((file) => [basename(file, ".partial.hbs"), file]),
+  ...listFiles(FEATURES, /\.page\.hbs$/).map((file) => [`pages/${basename(file, ".page.hbs")}`, file]),
 ];
 const partials = templates.map(([name, file]) => `${JSON.stringify(name)}: ${compiled(file)}`);
 const layout = compiled(join(VIEWS, "layout.hbs"));
@@ -34,7 +34,7 @@ const script = `"use strict"; module.exports = { layout: ${layout}, partials: { 
 mkdirSync("dist", { recursive: true });
 writeFileSync("dist/views.cjs", transformSync(script, { minify: true, target: "node20.19" }).code);
 
-function filesOf(folder, pattern = /\.hbs$/) {
+function listFiles(folder, pattern = /\.hbs$/) {
   return readdirSync(folder, { recursive: true, encoding: "utf8" })
     .filter((name) => pattern.test(name))
     .sort((one, other) => (one < other ? -1 : 1))

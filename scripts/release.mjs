@@ -7,6 +7,7 @@ import { createHash } from "node:crypto";
 import { once } from "node:events";
 import {
   existsSync,
+  lstatSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -49,7 +50,7 @@ try {
 
   const installed = join(temporary, "installed");
   installTarball(tarball, installed, node);
-  check("installed package", sizeOf(installed), INSTALLED_BYTES);
+  check("installed package", measureFolder(installed), INSTALLED_BYTES);
   await callTool(join(installed, "node_modules/.bin/berth"), join(temporary, "data"));
 
   if (!values["no-image"]) {
@@ -79,8 +80,9 @@ function check(what, bytes, most) {
   process.exitCode = 1;
 }
 
-function sizeOf(folder) {
-  return Number(execFileSync("du", ["-sk", folder], { encoding: "utf8" }).split("\t")[0]) * 1_024;
+function measureFolder(folder) {
+  const files = readdirSync(folder, { recursive: true }).map((file) => lstatSync(join(folder, file)));
+  return files.reduce((bytes, stats) => bytes + (stats.isFile() ? stats.size : 0), 0);
 }
 
 async function callTool(berth, data) {

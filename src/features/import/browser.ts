@@ -47,11 +47,11 @@ async function show(text: string, from: HTMLElement, to: HTMLElement): Promise<v
   if (!preview || preview === true) return;
   const { servers, refused, secrets, unset } = preview;
   const boxes = servers.map(({ name }) => element("input", { type: "checkbox", checked: true, value: name }));
-  const items = servers.map(({ entry, notes }, index) =>
+  const items = servers.map(({ name, entry, notes }, index) =>
     element(
       "div",
       { className: "imported" },
-      element("label", {}, boxes[index], " ", element("strong", {}, servers[index].name)),
+      element("label", {}, boxes[index]!, " ", element("strong", {}, name)),
       element("pre", { tabIndex: 0 }, JSON.stringify(entry, null, 2)),
       ...notes.map((note) => element("p", { className: "muted small" }, note)),
     ),

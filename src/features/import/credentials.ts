@@ -9,7 +9,7 @@ const COUNT_NAME =
 /** Forms that issuers give to their tokens, and other values that are secret under any name. */
 const TOKEN =
   /(?:\b(?:sk|pk|rk|sbp|gsk|hf|npm|dop_v1|lin_api|shpat|pplx|tvly|fc|ntn|nvapi|xai|ctx7sk|re|glpat|pypi|r8|phc|phx|figd|whsec|sntrys|sntryu|vcp|pat)[-_](?=[\w=.-]*\d)[\w=.-]{16,}|\bgh[a-z]_[A-Za-z0-9]{16,}|\bgithub_pat_\w{16,}|\bxox[a-z]-[A-Za-z0-9-]{10,}|\bxapp-[A-Za-z0-9-]{10,}|\bA(?:KI|SI)A[A-Z0-9]{16}\b|\bAIza[\w-]{30,}|\bya29\.[\w-]{10,}|\bSG\.[\w-]{16,}|\beyJ[\w-]{8,}\.[\w-]{4,}\.?[\w-]*|-----BEGIN [A-Z ]*PRIVATE KEY-----[^]*)/;
-/** A word of letters and digits as nobody chooses it. */
+/** A word of letters and digits that no person chose. */
 const RANDOM = /(?<![\w/.@-])(?=[\w-]*\d)(?=[\w-]*[A-Za-z])[A-Za-z0-9_-]{32,}(?![\w/.@-])/;
 
 const PLACEHOLDER =
@@ -29,7 +29,7 @@ export function isCredentialName(name: string): boolean {
   return CREDENTIAL_NAME.test(snake) && !COUNT_NAME.test(snake);
 }
 
-/** The credential in a text under a name, without a scheme such as `Bearer`; undefined if there is none. */
+/** The credential in a text under a name, without a scheme such as `Bearer`; undefined without one. */
 export function findCredential(name: string, text: string): string | undefined {
   const [, rest] = /^(?:Bearer|Basic|Token|ApiKey|Key)\s+(\S.*)$/i.exec(text) ?? [];
   if (rest !== undefined) return rest;

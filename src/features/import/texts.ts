@@ -13,7 +13,7 @@ export interface Place {
   readonly folder?: string;
   /** The person's home. */
   readonly home?: string;
-  /** Reads a file with variables; undefined if there is none. */
+  /** Reads a file with variables; undefined without one. */
   readonly readFile?: (path: string) => string | undefined;
 }
 

@@ -103,7 +103,7 @@ describe("an entry with a command", () => {
     assert.ok(!isAlive(container));
   });
 
-  it("says which program is missing, or is none", async () => {
+  it("reports a missing program, and a file that is not executable", async () => {
     const failure = async (command: string): Promise<string> => {
       const { status, body } = await put("missing", { command });
       assert.equal(status, 422);
