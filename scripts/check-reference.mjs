@@ -102,9 +102,13 @@ function entrySchema(table) {
     [...readFileSync(FIELDS, "utf8").matchAll(ABOUT)].map(([, about, name]) => [name, comment(about)]),
   );
   const onlyFor = ([name, { only: [kind] = [] }]) => {
+    const [upstream, command] = [{ required: ["upstream"] }, { required: ["command"] }];
     if (name === "upstream") return [];
-    if (kind === "definitions") return [{ required: [name, "upstream"] }];
-    return kind === "upstreams" ? [{ required: [name], not: { required: ["upstream"] } }] : [];
+    if (name === "command") return [{ required: [name, "upstream"] }];
+    if (name === "args" || name === "cwd") return [{ required: [name], not: command }];
+    if (kind === "definitions")
+      return [{ required: [name, "upstream"] }, ...(name === "env" ? [] : [{ required: [name, "command"] }])];
+    return kind === "upstreams" ? [{ required: [name], not: { anyOf: [upstream, command] } }] : [];
   };
   const properties = table.map(([name, { type, schema }]) => {
     return [name, { ...(!schema?.enum && { type: TYPES[type] }), ...schema, description: abouts.get(name) }];

@@ -19,7 +19,7 @@ export function writtenUpstream(raw: unknown): string | undefined {
 
 /** The launcher URI of `command`, with the problems of the other fields reported. */
 export function readCommand(fields: CommandFields & { readonly command: string }, place: ConfigPlace): string {
-  const { command, args = [], env = {} } = fields;
+  const { command, args = [], env = {}, cwd = "" } = fields;
   if (command === "") addProblem(inside(place, "command"), "wrong-value", '"command" must name a program');
   args.forEach((value, index) => {
     if (typeof value !== "string")
@@ -29,17 +29,29 @@ export function readCommand(fields: CommandFields & { readonly command: string }
     if (typeof value !== "string")
       addProblem(inside(inside(place, "env"), name), "wrong-type", `"${name}" in "env" must be a string`);
   }
+  if (
+    [command, cwd, args, Object.entries(env)]
+      .flat(3)
+      .some((text) => typeof text === "string" && /\p{Surrogate}/u.test(text))
+  )
+    addProblem(
+      inside(place, "command"),
+      "bad-character",
+      "A program cannot receive half a surrogate pair (\\ud800 to \\udfff)",
+    );
   return commandUri(fields);
 }
 
 function commandUri({ command = "", args = [], env = {}, cwd }: CommandFields): string {
+  // Throws for a lone surrogate otherwise; such an entry is refused.
+  const encode = (text: string): string => encodeURIComponent(text.replaceAll(/\p{Surrogate}/gu, "\ufffd"));
   const pair = (key: string, value: Json): string[] =>
-    typeof value === "string" ? [`${encodeURIComponent(key)}=${encodeURIComponent(value)}`] : [];
+    typeof value === "string" ? [`${encode(key)}=${encode(value)}`] : [];
   const pairs = [
     ...args.flatMap((value) => pair("arg", value)),
     ...(cwd === undefined ? [] : pair("cwd", cwd)),
     ...Object.entries(env).flatMap(([name, value]) => pair(`env.${name}`, value)),
   ];
-  const path = encodeURIComponent(command).replaceAll("%2F", "/");
+  const path = encode(command).replaceAll("%2F", "/");
   return `mcp+exec://${path}${pairs.length > 0 ? `?${pairs.join("&")}` : ""}`;
 }

@@ -54,6 +54,9 @@ const good: Record<string, unknown> = {
   },
   "an upstream of which nothing waits": { far: { upstream: "mcp+npx://x", hold: "none", schema_validation: "ignore" } },
   "an upstream of which everything waits": { far: { upstream: "mcp+npx://x", hold: "any", schema_validation: "warn" } },
+  "a command": {
+    far: { command: "docker", args: ["run", "-i", "x"], env: { A: "${A}" }, cwd: "/srv", hold: "breaking" },
+  },
   "a remote upstream that runs once": { far: { upstream: "mcp+https://example.org/mcp", runs: "once" } },
   "an entry elsewhere": { echo: { config_cid: cid } },
   "a whole tool": tool({

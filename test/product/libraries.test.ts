@@ -6,8 +6,8 @@ import { test } from "node:test";
 /** The only part of `src/` that may use each library. */
 const jobs: Readonly<Record<string, readonly string[]>> = {
   express: ["http/", "features/"],
-  // A lock that the system releases with its process: SQLite has the one that works on every system.
-  "better-sqlite3": ["store/", "lib/file-lock.ts"],
+  // `berth doctor` tries whether it loads. A lock that the system releases with its process: SQLite has the one that works on every system.
+  "better-sqlite3": ["store/", "lib/file-lock.ts", "features/doctor/"],
   ajv: ["host/checks/", "discover/typescript/schema-check.ts"],
   esbuild: ["discover/"],
   handlebars: ["http/"],

@@ -36,7 +36,16 @@ function run(programs: Record<string, string>): {
 
 describe("setting up the programs of the system", () => {
   /** All programs except the one to be installed. */
-  const others = { prlimit: "", curl: "", chromium: "", haproxy: "", nginx: "", faketime: "" };
+  const others = {
+    prlimit: "",
+    curl: "",
+    chromium: "",
+    haproxy: "",
+    nginx: "",
+    faketime: "",
+    caddy: "",
+    "systemd-analyze": "",
+  };
   const install = 'if [ "$1" = install ]; then /bin/cp "$0" "$FOLDER/bwrap"; fi';
 
   it("says nothing and does nothing when everything is there", () => {

@@ -46,16 +46,18 @@ async function show(text: string, from: HTMLElement, to: HTMLElement): Promise<v
   const preview = await send<Preview>(from.dataset["api"]!, { method: "POST", body: { text } }, fail);
   if (!preview || preview === true) return;
   const { servers, refused, secrets, unset } = preview;
-  const boxes = servers.map(({ name }) => element("input", { type: "checkbox", checked: true, value: name }));
-  const items = servers.map(({ name, entry, notes }, index) =>
-    element(
+  const boxes: HTMLInputElement[] = [];
+  const items = servers.map(({ name, entry, notes }) => {
+    const box = element("input", { type: "checkbox", checked: true, value: name });
+    boxes.push(box);
+    return element(
       "div",
       { className: "imported" },
-      element("label", {}, boxes[index]!, " ", element("strong", {}, name)),
+      element("label", {}, box, " ", element("strong", {}, name)),
       element("pre", { tabIndex: 0 }, JSON.stringify(entry, null, 2)),
       ...notes.map((note) => element("p", { className: "muted small" }, note)),
-    ),
-  );
+    );
+  });
   const refusals = refused.map(({ name, reason }) => {
     return element("li", {}, element("strong", {}, name), ` cannot be imported: ${reason}.`);
   });

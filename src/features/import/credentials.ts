@@ -13,7 +13,7 @@ const TOKEN =
 const RANDOM = /(?<![\w/.@-])(?=[\w-]*\d)(?=[\w-]*[A-Za-z])[A-Za-z0-9_-]{32,}(?![\w/.@-])/;
 
 const PLACEHOLDER =
-  /^(?:<.*>|\[.*\]|\{.*\}|\.{2,}|…|[x*]{2,}.*|.*(?:your|my|insert|replace|change|enter|paste|put)[-_ ]?.*(?:here|key|token|secret|password|id|me|this).*|.*\byour[-_ ].*|todo.*|changeme|redacted|example|placeholder)$/i;
+  /^(?:<.*>|\[[^"]*\]|\{[^"]*\}|\.{2,}|…|[x*]{2,}.*|.*(?:your|my|insert|replace|change|enter|paste|put)[-_ ]?.*(?:here|key|token|secret|password|id|me|this).*|.*\byour[-_ ].*|todo.*|changeme|redacted|example|placeholder)$/i;
 
 export function snakeCase(name: string): string {
   return name
@@ -36,8 +36,24 @@ export function findCredential(name: string, text: string): string | undefined {
   if (isCredentialName(name) && !isHarmless(text)) return text;
   const address = /[a-z][a-z0-9+.-]*:\/\/\S+/i.exec(text)?.[0];
   if (address !== undefined && hasCredential(address)) return text;
+  const [inner, another] = credentialsWithin(text);
+  if (inner !== undefined) return another === undefined ? inner : text;
   return TOKEN.exec(text)?.[0] ?? RANDOM.exec(text)?.[0];
 }
+
+/** Named values in a header, a connection string, JSON or another assignment: at most the first two. */
+function credentialsWithin(text: string): string[] {
+  const found: string[] = [];
+  for (const { 0: start, 1: name = "", index } of text.matchAll(/([A-Za-z][\w.-]*)["']?\s{0,4}[=:]\s{0,4}["']?/g)) {
+    if (!isCredentialName(name)) continue;
+    const rest = text.slice(index + start.length, index + start.length + VALUE_LENGTH_MAX);
+    const [, value = ""] = /^(?:(?:Bearer|Basic|Token)\s)?([^\s"';,&{}]*)/i.exec(rest) ?? [];
+    if (!isHarmless(value) && found.push(value) === 2) break;
+  }
+  return found;
+}
+
+const VALUE_LENGTH_MAX = 4_096;
 
 /** True for a value to be replaced, as documentation contains it. */
 export function isPlaceholder(value: string): boolean {

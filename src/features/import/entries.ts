@@ -134,9 +134,10 @@ function argumentTemplates(
 /** Other users of the machine see arguments, so a container gets its variables from the environment. */
 function hideFromArguments(args: string[], environment: Record<string, string>): void {
   for (const [index, argument] of args.entries()) {
-    const [, name, value = ""] = /^([A-Za-z_][A-Za-z0-9_]*)=([^]*)$/.exec(argument) ?? [];
-    if (name === undefined || !/^(?:-e|--env)$/.test(args[index - 1] ?? "") || !/(?<!\$)\$\{/.test(value)) continue;
-    args[index] = name;
+    const [, flag = "", name, value = ""] = /^((?:-e|--env)=)?([A-Za-z_][A-Za-z0-9_]*)=([^]*)$/.exec(argument) ?? [];
+    const isVariable = flag !== "" || /^(?:-e|--env)$/.test(args[index - 1] ?? "");
+    if (name === undefined || !isVariable || !/(?<!\$)\$\{/.test(value)) continue;
+    args[index] = flag + name;
     environment[name] = value;
   }
 }

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { accessSync, constants, existsSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { basename, delimiter, isAbsolute, join, resolve } from "node:path";
 import { BerthError } from "../../lib/errors.ts";
 import type { Problem } from "../../lib/problem.ts";
@@ -22,8 +23,13 @@ export interface LaunchCommand {
   readonly cwd?: string;
   /** Values of variables, which are removed from the program's output before it is displayed. */
   readonly secrets: readonly string[];
-  /** Run after the program has ended: it ends the container that the program only talked to. */
-  readonly after?: { readonly file: string; readonly args: readonly string[] };
+  /** The container that the program starts; it can outlive the program, so it is removed afterwards. */
+  readonly container?: {
+    /** To be followed by the container's id. */
+    readonly remove: readonly string[];
+    /** The file that will contain the id, once there is a container. */
+    readonly idFile: string;
+  };
 }
 
 export interface LaunchEnvironment {
@@ -59,6 +65,13 @@ export function buildCommand(launch: ProgramLaunch, { env, variable, folder }: L
   const templates = argTemplates(launch).map((template) => ["", template] as const);
   const filledArgs = fillAll(launch.uri, templates, lookUp, problems);
   const args = launch.hasVariablesInArgs ? filledArgs.values.map(([, value]) => value) : launch.args;
+  for (const [index, arg] of args.entries()) {
+    const written = launch.args[index]!;
+    // Whoever sets a variable need not have the right to choose the program's options.
+    if (!launch.hasVariablesInArgs || !arg.startsWith("-") || written.startsWith("-")) continue;
+    const message = `The argument ${written} would become an option: the value of its variable starts with "-".`;
+    problems.push(problemAt(launch.uri, "bad-argument", templates[index]![1].offset, message));
+  }
   // Carries the path, so that callers can remove their folders from the message before they pass it on.
   let cause: Error | undefined;
   const missing = (path: string): Error => Object.assign(new Error("it does not exist", { cause }), { path });
@@ -68,7 +81,8 @@ export function buildCommand(launch: ProgramLaunch, { env, variable, folder }: L
     const offset = Math.max(0, launch.uri.search(/(?<=[?&])cwd=/));
     problems.push(problemAt(launch.uri, "missing-folder", offset, `There is no folder ${cwd}.`));
   }
-  const script = resolve(folder, launch.target);
+  // A relative program is one of its own folder, as for every client.
+  const script = resolve(launch.launcher === "program" ? (cwd ?? folder) : folder, launch.target);
   const isScript = launch.launcher === "python" || launch.launcher === "node";
   if (isScript && !statSync(script, { throwIfNoEntry: false })?.isFile()) {
     cause = missing(script);
@@ -141,7 +155,7 @@ function programOf(
   launch: ProgramLaunch,
   script: string,
   path: string | undefined,
-): Pick<LaunchCommand, "file" | "args" | "after"> {
+): Pick<LaunchCommand, "file" | "args" | "container"> {
   const { launcher, target, program, args } = launch;
   switch (launcher) {
     case "program": {
@@ -178,19 +192,25 @@ function programOf(
   }
 }
 
+/** Options before the subcommand that take the next argument as their value. */
+const CONTAINER_VALUES =
+  /^(?:-[cHl]|--(?:config|connection|context|host|log-level|namespace|tls(?:cacert|cert|key)|url))$/;
+
 /**
- * Names the container of `docker run`, so that it can be removed when the program has ended: without a terminal, a container
- * outlives a client that is killed.
+ * Lets `docker run` write the id of its container to a file: without a terminal, a container outlives a client that is
+ * killed. A name would not do: one given by `--name` may belong to a container that something else started.
  */
-function containerCommand(file: string, args: readonly string[]): Pick<LaunchCommand, "file" | "args" | "after"> {
-  const run = args.indexOf("run");
-  // Options before the subcommand may have values.
-  if (run === -1 || (run > 0 && args[run - 1] !== "container" && !args[run - 1]!.startsWith("-")))
-    return { file, args };
-  const given = args.findIndex((each) => each === "--name" || each.startsWith("--name="));
-  const name = given === -1 ? `berth-${randomUUID()}` : (args[given]!.split("=", 2)[1] ?? args[given + 1] ?? "");
-  const named = given === -1 ? args.toSpliced(run + 1, 0, `--name=${name}`) : args;
-  return { file, args: named, after: { file, args: [...args.slice(0, run), "rm", "--force", name] } };
+function containerCommand(file: string, args: readonly string[]): Pick<LaunchCommand, "file" | "args" | "container"> {
+  let run = 0;
+  while (args[run]?.startsWith("-")) run += CONTAINER_VALUES.test(args[run]!) ? 2 : 1;
+  if (args[run] === "container") run++;
+  if (args[run] !== "run") return { file, args };
+  const idFile = join(tmpdir(), `berth-${randomUUID()}.cid`);
+  return {
+    file,
+    args: args.toSpliced(run + 1, 0, `--cidfile=${idFile}`),
+    container: { remove: [...args.slice(0, run), "rm", "--force"], idFile },
+  };
 }
 
 function notInstalled(program: string, advice: string): BerthError {

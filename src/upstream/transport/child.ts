@@ -1,5 +1,5 @@
 import { rmSync } from "node:fs";
-import { rm } from "node:fs/promises";
+import { readFile, rm } from "node:fs/promises";
 import type { Duplex } from "node:stream";
 import { setTimeout as after } from "node:timers/promises";
 import type { MessageBudget } from "../../lib/message-budget.ts";
@@ -8,13 +8,7 @@ import { within } from "../../lib/within.ts";
 import { fixed } from "../../limits/fixed.ts";
 import type { Limits } from "../../limits/limits.ts";
 import { endMarked, MARK, newMark } from "../../processes/spawn/marked.ts";
-import {
-  spawnDirectly,
-  type ExitStatus,
-  type Spawn,
-  type SpawnedProcess,
-  type SpawnRequest,
-} from "../../processes/spawn/spawn.ts";
+import { spawnDirectly, type ExitStatus, type Spawn, type SpawnedProcess } from "../../processes/spawn/spawn.ts";
 import { makeTemporary, type MakeFolder } from "../../processes/work-folders.ts";
 import type { LaunchCommand } from "../launch/command.ts";
 import type { LongReader } from "../messages/long-answers.ts";
@@ -43,7 +37,7 @@ interface ChildStart {
  */
 export async function startChild(command: LaunchCommand, options: ChildStart): Promise<Child> {
   const { limits, start = spawnDirectly, makeFolder = makeTemporary, long, rooms, signal } = options;
-  const { file, args, env, cwd, secrets, after: last } = command;
+  const { file, args, env, cwd, secrets } = command;
   const folder = cwd === undefined ? makeFolder("upstream-") : undefined;
   const removeFolder = async (): Promise<void> => {
     if (folder !== undefined) await rm(folder, { recursive: true, force: true });
@@ -51,7 +45,7 @@ export async function startChild(command: LaunchCommand, options: ChildStart): P
   const mark = newMark();
   const endRest = async (): Promise<void> => {
     await endMarked(start, mark);
-    if (last) await within(3 * bounds.upstreamEndMs, runToEnd(start, { ...last, env, cwd: "/" })).catch(() => {});
+    await within(3 * bounds.upstreamEndMs, removeContainer(start, command)).catch(() => {});
   };
   const starting = start({
     file,
@@ -80,8 +74,13 @@ export async function startChild(command: LaunchCommand, options: ChildStart): P
   throw signal.reason;
 }
 
-async function runToEnd(start: Spawn, request: Pick<SpawnRequest, "file" | "args" | "env" | "cwd">): Promise<void> {
-  const { exited } = await start({ ...request, stdio: ["ignore", "ignore", "ignore"], group: true });
+async function removeContainer(start: Spawn, { file, env, container }: LaunchCommand): Promise<void> {
+  if (!container) return;
+  const id = await readFile(container.idFile, "utf8").catch(() => "");
+  await rm(container.idFile, { force: true });
+  if (!/^[0-9a-f]{12,64}$/.test(id.trim())) return;
+  const args = [...container.remove, id.trim()];
+  const { exited } = await start({ file, args, env, cwd: "/", stdio: ["ignore", "ignore", "ignore"], group: true });
   await exited;
 }
 

@@ -108,6 +108,25 @@ describe("the plan of an import", () => {
       assert.deepEqual(made.servers[0]!.entry["secrets"], Object.keys(secrets));
       for (const value of Object.values(secrets)) assert.ok(!JSON.stringify(made.servers).includes(value), value);
     }
+    const hidden = "hunter2hunter2hunter2";
+    for (const text of [
+      `--env=API_KEY=${hidden}`,
+      `-e=API_KEY=${hidden}`,
+      `--header=X-Api-Key: ${hidden}`,
+      `--header=Authorization: Bearer ${hidden}`,
+      JSON.stringify({ apiKey: hidden }),
+      JSON.stringify({ headers: { Authorization: `Bearer ${hidden}`, "X-Token": hidden } }),
+      `Server=h;User Id=u;Password=${hidden};`,
+    ]) {
+      for (const server of [
+        { command: "x", args: ["run", text, "img"] },
+        { command: "x", env: { SETTINGS: text } },
+      ]) {
+        const made = plan({ mcpServers: { one: server } });
+        assert.equal(made.secrets.size, 1, text);
+        assert.ok(!JSON.stringify(made.servers).includes(hidden), JSON.stringify(made.servers));
+      }
+    }
     const docker = one({ command: "docker", args: ["run", "-e", "TOKEN=hunter22", "img"] });
     assert.deepEqual(docker, {
       command: "docker",

@@ -35,11 +35,13 @@ const DOCKER = `#!/bin/bash
 folder=$(dirname "$0")
 case "$1" in
   run)
-    name=$(printf '%s\\n' "$@" | sed -n 's/^--name=//p')
+    case " $* " in *" --name taken "*) echo "the name is in use" >&2; exit 125 ;; esac
+    name=$(printf '%064x' $$)
     env -i sleep 1000 < /dev/null > /dev/null 2>&1 & disown
     echo $! > "$folder/$name"
+    echo "$name" > "$(printf '%s\\n' "$@" | sed -n 's/^--cidfile=//p')"
     exec "${process.execPath}" "$folder/server.cjs" "$@" ;;
-  rm) kill "$(cat "$folder/$3")" && echo "$3" >> "$folder/removed" ;;
+  rm) echo "$3" >> "$folder/removed"; kill "$(cat "$folder/$3")" ;;
 esac
 `;
 
@@ -90,17 +92,20 @@ describe("an entry with a command", () => {
   });
 
   it("ends the container of docker run with the server", async () => {
-    const entry = { command: join(folder, "docker"), args: ["run", "-i", "--rm", "image"] };
+    // The arguments after the image belong to its program: they name no container.
+    const entry = { command: join(folder, "docker"), args: ["run", "-i", "--rm", "image", "--name", "database"] };
     assert.equal((await put("contained", entry)).status, 201);
     const { args } = await tell("contained");
-    const [, name] = /^--name=(berth-[0-9a-f-]{36})$/.exec(args[1]) ?? [];
-    assert.deepEqual([args[0], ...args.slice(2)], ["run", "-i", "--rm", "image"]);
-    const container = Number(readFileSync(join(folder, name!), "utf8"));
+    const [, idFile] = /^--cidfile=(.+)$/.exec(args[1]) ?? [];
+    assert.deepEqual([args[0], ...args.slice(2)], entry.args);
+    const id = readFileSync(idFile!, "utf8").trim();
+    const container = Number(readFileSync(join(folder, id), "utf8"));
     await apiOf(berth).remove("/entries/contained");
-    await until(
-      () => existsSync(join(folder, "removed")) && readFileSync(join(folder, "removed"), "utf8").includes(name!),
-    );
-    assert.ok(!isAlive(container));
+    await until(() => existsSync(join(folder, "removed")) && !isAlive(container));
+    assert.ok(!existsSync(idFile!));
+    const other = { command: join(folder, "docker"), args: ["run", "-i", "--name", "taken", "image"] };
+    assert.equal((await put("conflicting", other)).status, 422);
+    assert.doesNotMatch(readFileSync(join(folder, "removed"), "utf8"), /taken|database/);
   });
 
   it("reports a missing program, and a file that is not executable", async () => {
@@ -128,6 +133,12 @@ describe("an entry with a command", () => {
       "/env/A wrong-type, /command bad-character",
     );
     assert.match(problems({ command: "" }), /^\/command wrong-value/);
+    for (const entry of [
+      { command: "\ud800" },
+      { command: "x", args: ["\ud800"] },
+      { command: "x", env: { A: "\udfff" } },
+    ])
+      assert.equal(problems(entry), "/command bad-character");
     assert.equal(problems({ command: "x", upstream: "mcp+npx://x" }), " two-kinds");
     assert.match(problems({ args: ["x"] }), /wrong-value/);
     assert.match(problems({ command: "x", env: { "A=B": "x" } }), /^\/command bad-name/);
@@ -172,23 +183,44 @@ describe("the program of a command", () => {
     assert.throws(() => start("mcp+exec://plain", { PATH: own }), /the program plain was not found/);
   });
 
-  it("gets a container name for docker run, unless it has one", (t) => {
+  it("resolves in its folder", (t) => {
+    const own = temporaryFolder(t);
+    symlinkSync(process.execPath, join(own, "python"));
+    assert.equal(start(`mcp+exec://./python?cwd=${own}`, {}).file, join(own, "python"));
+  });
+
+  it("gets no option from the value of a variable", () => {
+    const uri = `mcp+exec://${process.execPath}?arg=%24%7BX%7D&arg=--y%3D%24%7BX%7D`;
+    assert.deepEqual(start(uri, { X: "x" }).args, ["x", "--y=x"]);
+    assert.throws(() => start(uri, { X: "--import=/x" }), /The argument \$\{X\} would become an option/);
+  });
+
+  it("writes the id of its container for docker run", (t) => {
     const PATH = temporaryFolder(t);
     writeFileSync(join(PATH, "docker"), "", { mode: 0o755 });
-    const words = (written: string[]) => {
-      const { args, after } = start(
-        `mcp+exec://docker?${written.map((arg) => `arg=${encodeURIComponent(arg)}`).join("&")}`,
-        { PATH },
+    const remove = (written: string[]) => {
+      const query = written.map((arg) => `arg=${encodeURIComponent(arg)}`).join("&");
+      const { args, container } = start(`mcp+exec://docker?${query}`, { PATH });
+      assert.deepEqual(
+        args.filter((arg) => !container || arg !== `--cidfile=${container.idFile}`),
+        written,
       );
-      return [args, after?.args];
+      return container?.remove;
     };
-    assert.deepEqual(words(["run", "--name", "mine", "-i", "x"]), [
-      ["run", "--name", "mine", "-i", "x"],
-      ["rm", "--force", "mine"],
+    assert.deepEqual(remove(["run", "--name", "mine", "-i", "x"]), ["rm", "--force"]);
+    assert.deepEqual(remove(["-D", "--context", "c", "container", "run", "x"]), [
+      "-D",
+      "--context",
+      "c",
+      "container",
+      "rm",
+      "--force",
     ]);
-    assert.deepEqual(words(["run", "--name=mine", "x"])[1], ["rm", "--force", "mine"]);
-    assert.deepEqual(words(["exec", "-i", "x", "run"]), [["exec", "-i", "x", "run"], undefined]);
-    const [started, after] = words(["--context", "c", "run", "x"]);
-    assert.deepEqual([started, after], [["--context", "c", "run", "x"], undefined]);
+    for (const other of [
+      ["exec", "-i", "x", "run"],
+      ["compose", "run", "x"],
+      ["--context", "run"],
+    ])
+      assert.equal(remove(other), undefined);
   });
 });
