@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { getStaticTOMLValue, ParseError, parseTOML, traverseNodes, type AST } from "toml-eslint-parser";
 import { faultAt, lineEnding, valueAt, type FileFormat } from "../../config-files/file-part.ts";
+import { findReservedName } from "../../config-files/toml-names.ts";
 import { isObject } from "../../lib/json.ts";
 import { tomlTable } from "./clients.ts";
 
@@ -45,7 +46,10 @@ export const toml: FileFormat = {
 
 function parse(file: string, text: string): AST.TOMLProgram {
   try {
-    return parseTOML(text);
+    const program = parseTOML(text);
+    const reserved = findReservedName(program);
+    if (reserved) throw faultAt(file, text, reserved.range[0], "this name is reserved");
+    return program;
   } catch (error) {
     if (!(error instanceof ParseError)) throw error;
     throw faultAt(file, text, error.index, error.message.charAt(0).toLowerCase() + error.message.slice(1));

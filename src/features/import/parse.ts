@@ -1,6 +1,7 @@
 import { parse, type ValueNode } from "@humanwhocodes/momoa";
-import { getStaticTOMLValue, ParseError, parseTOML, traverseNodes } from "toml-eslint-parser";
+import { getStaticTOMLValue, ParseError, parseTOML } from "toml-eslint-parser";
 import { isAlias, isCollection, isNode, LineCounter, parseDocument, visit } from "yaml";
+import { findReservedName, RESERVED_NAMES } from "../../config-files/toml-names.ts";
 import { positionAt } from "../../lib/code-frame.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isObject, type Json } from "../../lib/json.ts";
@@ -11,9 +12,6 @@ const JSON_UNITS_MAX = 16 * 1024 * 1024;
 const OTHER_UNITS_MAX = 1024 * 1024;
 const DEPTH_MAX = 64;
 const VALUES_MAX = 500_000;
-
-/** Names with a meaning in JavaScript. No client has a setting of such a name. */
-const RESERVED = new Set(["__proto__", "constructor", "prototype"]);
 
 type Format = "json" | "yaml" | "toml";
 
@@ -76,7 +74,7 @@ function jsonValue(file: string, text: string, node: ValueNode): unknown {
     const name = key.type === "String" ? key.value : key.name;
     const offset = key.range?.[0] ?? 0;
     if (members.has(name)) throw faultAt(file, text, offset, "this name occurs twice in the same object");
-    if (RESERVED.has(name)) throw faultAt(file, text, offset, "this name is reserved");
+    if (RESERVED_NAMES.has(name)) throw faultAt(file, text, offset, "this name is reserved");
     members.set(name, jsonValue(file, text, value));
   }
   return Object.fromEntries(members);
@@ -111,14 +109,8 @@ function readToml(file: string, text: string): unknown {
   checkDepth(file, text);
   try {
     const program = parseTOML(text);
-    // `getStaticTOMLValue` would change the prototype of all objects.
-    traverseNodes(program, {
-      enterNode(node) {
-        const name = node.type === "TOMLBare" ? node.name : node.type === "TOMLQuoted" ? node.value : "";
-        if (RESERVED.has(name)) throw faultAt(file, text, node.range[0], "this name is reserved");
-      },
-      leaveNode() {},
-    });
+    const reserved = findReservedName(program);
+    if (reserved) throw faultAt(file, text, reserved.range[0], "this name is reserved");
     return getStaticTOMLValue(program);
   } catch (error) {
     if (!(error instanceof ParseError)) throw error;
@@ -140,7 +132,7 @@ function plain(file: string, value: unknown): Json {
       throw invalid(file, "it has a name that is reserved");
     }
     const members = Object.entries(each).map(([name, item]): [string, Json] => {
-      if (RESERVED.has(name)) throw invalid(file, `the name ${name} is reserved`);
+      if (RESERVED_NAMES.has(name)) throw invalid(file, `the name ${name} is reserved`);
       return [name, copy(item, depth + 1)];
     });
     return Object.fromEntries(members);

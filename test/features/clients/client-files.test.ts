@@ -134,6 +134,13 @@ describe("a client's own file (C6)", () => {
     assert.ok(!renderDiff(own, editedText(own, codex.parts(SERVER), "add"), codex.parts(SERVER)).includes("s3cret"));
   });
 
+  it("rejects a name with a meaning in JavaScript, and changes no prototype", () => {
+    for (const name of ["__proto__", '"constructor"', "prototype"]) {
+      assert.throws(() => added(`[a.${name}]\npolluted = true\n`, codex), /this name is reserved/);
+    }
+    assert.equal(Object.hasOwn(Object.prototype, "polluted"), false);
+  });
+
   it("may be as long as that of a client that keeps its history there", () => {
     const projects = Array.from({ length: 5_000 }, (_, index) => [
       `/p${index}`,
