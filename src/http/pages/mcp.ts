@@ -4,6 +4,7 @@ import type { Cluster } from "../../cluster/cluster.ts";
 import type { Overview } from "../../host/catalog/overview.ts";
 import type { Host } from "../../host/host.ts";
 import type { UpstreamState } from "../../host/upstreams/hosting.ts";
+import { printable } from "../../lib/printable.ts";
 import { hasMore, formatLocation, type Problem } from "../../lib/problem.ts";
 import { DEFAULT_TENANT } from "../../lib/tenant-name.ts";
 import { mayChange, mayKnow, toolsShown } from "../access/permit.ts";
@@ -61,6 +62,7 @@ export const mcpPage: PageRoute<McpOptions> = {
       const viewOf = (server: Overview): object => ({
         ...serverView(base, server, upstreams.get(server.name)),
         kind: kindOf(server, upstreams.get(server.name)),
+        wrote: mayChange(context, "entry", server.name) ? lastWritten(upstreams.get(server.name)) : "",
         ...callsView(host, tenant, server.name, now),
         origin,
       });
@@ -154,6 +156,15 @@ function serverView(base: string, overview: Overview, upstream: UpstreamState | 
     moreProblems: moreOf(problems),
   };
 }
+
+/** The end of what a failed upstream wrote to stderr. */
+function lastWritten(upstream: UpstreamState | undefined): string {
+  if (upstream?.health.state !== "failed") return "";
+  return printable(upstream.stderr.trimEnd().split("\n").slice(-WRITTEN_LINES).join("\n").slice(-WRITTEN_CHARS));
+}
+
+const WRITTEN_LINES = 5;
+const WRITTEN_CHARS = 1_000;
 
 /** Where in its code; a place in `mcps` tells nobody more. */
 function fileOf(problem: Problem): string {

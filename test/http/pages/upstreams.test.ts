@@ -60,6 +60,13 @@ describe("pages of hosted upstreams", () => {
     assert.match(page, />-[^<]*Puts in order\.&quot;[^]*>\+[^<]*before &lt;b&gt;anything&lt;\/b&gt; else/);
   });
 
+  it("show the end of what a failed program wrote, in the list of servers too", async (t) => {
+    const script = "console.error('<b>boom</b>: no TOKEN'); process.exit(3)";
+    const berth = await host(t, { broken: { command: process.execPath, args: ["-e", script] } });
+    await modern(`${berth.url}/mcp/broken`, "tools/list");
+    assert.match(await read(berth, "/mcp"), /The end of its stderr:[^]*&lt;b&gt;boom&lt;\/b&gt;: no TOKEN/);
+  });
+
   it("wait for no upstream to start, though requests of clients do (J9)", async (t) => {
     const mark = `pages-${process.pid}`;
     const berth = await host(t, { slow: { upstream: hostile("never answers", `&env.BERTH_TEST_MARK=${mark}`) } });
