@@ -28,14 +28,14 @@ import type {
 const SHARED_NAME = /^[A-Za-z0-9_./-]{1,128}$/;
 
 /**
- * One server's contribution to the catalog of all servers, under its names there. It is kept while the server stays
- * unchanged, and without its catalog: memory does not hold every server's catalog.
+ * One server's contribution to the aggregate catalog, with prefixed names. It is cached until the server changes, and
+ * does not reference the server's catalog, so that catalogs can be evicted.
  */
 export interface Part {
   readonly server: string;
   /** Undefined when the server is not served. */
   readonly offer: Offered | undefined;
-  /** Approximate memory use of the offer. */
+  /** Approximate size of the offer in memory. */
   readonly heldBytes: number;
   readonly problems: readonly Problem[];
 }
@@ -48,7 +48,7 @@ interface Offered extends Pick<Contract, "tools" | "prompts" | "resources" | "re
   readonly gives: Catalog["gives"];
   readonly hasUnlisted: boolean;
   readonly readsUris: boolean;
-  /** The tools that start programs, by the server's own names. */
+  /** Tools that start programs, by their unprefixed names. */
   readonly starting: Catalog["starting"];
 }
 
@@ -64,7 +64,7 @@ export function partOf({ name: server, catalog, problems }: ServerSummary): Part
     });
   const { tools, prompts, resources, resourceTemplates, skills = [] } = catalog.contract;
   const ofSkills = new Set(skills.map(({ uri }) => uri));
-  // What an upstream lists under Berth's own schemes is not what those URIs mean for everyone else.
+  // Berth defines the meaning of its own schemes: ignore what an upstream lists under them.
   const mayShare = (uri: string): boolean => !catalog.hasUnlisted || !isOwnUri(uri);
   const hasResources = catalog.hasUnlisted || [resources, resourceTemplates, skills].some(({ length }) => length > 0);
   const offer: Offered = {
@@ -72,7 +72,7 @@ export function partOf({ name: server, catalog, problems }: ServerSummary): Part
     contract: catalog.contractCid,
     tools: named("tool", tools),
     prompts: named("prompt", prompts),
-    // The name of a SKILL.md is that of its skill.
+      // A SKILL.md keeps the name of its skill.
     resources: resources
       .filter(({ uri }) => mayShare(uri))
       .map((own) => (ofSkills.has(own.uri) ? own : inWhole(server, own))),
@@ -91,10 +91,10 @@ export function partOf({ name: server, catalog, problems }: ServerSummary): Part
 
 const givesNothing = (): boolean => false;
 
-/** The part of a server that does not fit in memory beside those before it. */
+/** Replaces a part that exceeds the memory limit. */
 export function withoutOffer({ server, problems }: Part, bytesMax: number): Part {
-  const beyond = `with it the servers would use more than ${bytesMax} bytes of memory together`;
-  const problem = notInAll(`The server "${server}" is not offered at /mcp: ${beyond}; it is served at /mcp/${server}`);
+  const reason = `the catalogs of all servers together would exceed ${bytesMax} bytes of memory`;
+  const problem = notInAll(`The server "${server}" is not offered at /mcp: ${reason}; it is served at /mcp/${server}`);
   return { server, offer: undefined, heldBytes: 0, problems: [...problems, problem] };
 }
 
@@ -102,7 +102,7 @@ function inWhole<Own extends { readonly name: string }>(server: string, own: Own
   return { ...own, name: `${server}.${own.name}` };
 }
 
-/** Narrows a part to what a principal may use: undefined when that is nothing, the same part when it is everything. */
+/** Narrows a part to what a principal may use: undefined if nothing, the same object if everything. */
 function permittedPart(part: Part, principal: Principal): Part | undefined {
   const { server, offer } = part;
   const reads = principal.permits("read", server);
@@ -138,8 +138,8 @@ async function permittedParts(all: readonly Part[], principal: Principal): Promi
 }
 
 /**
- * Composes the catalog of all servers from their offers; with `principal`, only from what it may use. It decides which
- * server each name and URI leads to. There may be very many servers, so it yields to other calls.
+ * Composes the aggregate catalog from the parts, with `principal` only from what it may use, and routes each name and
+ * URI to its server. Yields to other calls, because a tenant may have thousands of servers.
  */
 export async function composeServers(
   tenant: string,
@@ -158,15 +158,15 @@ export async function composeServers(
   };
   const contents = [...offers].find(([, { readsUris }]) => readsUris)?.[0];
   /**
-   * The server that gives a URI. A `server://` URI belongs to the server that it names, content to any. When several
-   * give a URI, two are returned and none serves it: an editor of one could otherwise take over what another gives. A
-   * URI that none lists belongs to servers with unlisted resources.
+   * Finds the server of a URI. A `server://` URI belongs to the server that it names; any server can read content. If
+   * several servers offer a URI, returns two of them and neither serves it: otherwise an editor of one server could
+   * hijack a resource of another. An unlisted URI belongs to the servers with unlisted resources.
    */
   const giversOf = async (uri: string): Promise<readonly string[]> => {
     const address = parseAddress(uri);
     if (address?.kind === "server" && offers.has(address.server)) return [address.server];
     if (address?.kind === "cid") return contents === undefined ? [] : [contents];
-    // A variable is the same whichever server lists it: no resource with its URI gives anything else.
+    // A variable reads the same through every server that lists it.
     const most = address?.kind === "variable" ? 0 : 1;
     const takeTurns = createYielder();
     const givers: string[] = [];
@@ -179,13 +179,13 @@ export async function composeServers(
     return withResources.filter(([, { hasUnlisted }]) => hasUnlisted).map(([server]) => server);
   };
   const contract: Contract = {
-    description: "Everything that is hosted here; each name begins with its server's name.",
+    description: "All servers hosted here. Each name starts with the name of its server.",
     ...whole.lists,
   };
 
   /**
-   * An app knows the tools of its own server by their plain names, and no request says which app it comes from: a plain
-   * name leads to the one server with apps that has such a tool for them.
+   * Apps call the tools of their own server by unprefixed name, and a request does not identify its app. So an
+   * unprefixed name resolves if exactly one server with apps offers them a tool of that name.
    */
   const calledByApps = (name: string): Origin<ToolContract> | undefined => {
     if (SERVER_AND_NAME.test(name) && offers.has(name.slice(0, name.indexOf(".")))) return undefined;
@@ -200,7 +200,7 @@ export async function composeServers(
     throw new BerthError("invalid_params", message);
   };
 
-  /** The tools requested so far. */
+  /** Caches the tools that were requested. */
   const made = new Map<string, Tool>();
 
   const catalog: Catalog = {
@@ -219,7 +219,7 @@ export async function composeServers(
     },
     resource: async (uri) => resourceOf(await giversOf(uri), uri, of),
     gives: async (uri) => (await giversOf(uri)).length === 1,
-    // Identities of the servers' own tools, so they are the same wherever a tool is reached.
+    // The identity of a tool does not depend on the endpoint.
     identity(name) {
       const origin = whole.tools.get(name);
       return origin && offers.get(origin.server)?.identity(ownName(origin.server, name));
@@ -248,13 +248,13 @@ export async function composeServers(
 
 const SERVER_AND_NAME = /^[^.]+\./;
 
-/** An item of the whole, and the server that offers it. */
+/** An item of the aggregate catalog, and the server that offers it. */
 interface Origin<Own> {
   readonly server: string;
   readonly own: Own;
 }
 
-/** Everything that all servers offer, by name in the whole; ordered by server, then by its own lists. */
+/** The offers of all servers, by prefixed name, ordered by server and then as the server lists them. */
 interface Whole {
   readonly offers: ReadonlyMap<string, Offered>;
   readonly withResources: readonly (readonly [server: string, offer: Offered])[];
@@ -263,7 +263,7 @@ interface Whole {
   readonly templates: ReadonlyMap<string, Origin<ResourceTemplateContract>>;
   readonly lists: Pick<Contract, "tools" | "prompts" | "resources" | "resourceTemplates" | "skills" | "extensions">;
   readonly problems: readonly Problem[];
-  /** Texts that name each server's release and contract; the CIDs of the whole are the CIDs of these texts. */
+  /** One line per server with its release or contract CID. The aggregate's own CIDs are computed from them. */
   readonly releases: string;
   readonly contracts: string;
 }
@@ -298,10 +298,10 @@ async function wholeOf(parts: readonly Part[]): Promise<Whole> {
         const owner = ownerOf(each.name, names, server);
         if (owner === server) all.add(each.name, server, each as never);
         else {
-          const reason = `names that begin with "${owner}." belong to the server "${owner}"`;
+          const reason = `names that start with "${owner}." belong to the server "${owner}"`;
           leftOut.push(
             notInAll(
-              `The ${kind} "${each.name}" of ${server} is served at /mcp/${server} alone, not at /mcp: ${reason}`,
+              `The ${kind} "${each.name}" of ${server} is served only at /mcp/${server}, not at /mcp: ${reason}`,
             ),
           );
         }
@@ -342,8 +342,8 @@ async function wholeOf(parts: readonly Part[]): Promise<Whole> {
 }
 
 /**
- * The server with the longest name that begins a name in the whole, whether or not it has such a tool. Native calls
- * resolve names the same way, and no server takes another's name by a tool with a dot in its own name.
+ * The server whose name is the longest prefix of a prefixed name, even if it has no such tool. Native calls resolve
+ * names the same way. This stops a server from claiming another's names with a tool name that contains a dot.
  */
 function ownerOf(name: string, servers: ReadonlySet<string>, server: string): string {
   for (let at = name.lastIndexOf("."); at > server.length; at = name.lastIndexOf(".", at - 1)) {
@@ -353,12 +353,12 @@ function ownerOf(name: string, servers: ReadonlySet<string>, server: string): st
 }
 
 /**
- * Items of the whole by a key, such as a URI, that two servers may give: then neither has it, unless it is one of
- * Berth's own and so the same for both.
+ * Items by a key, such as a URI. If two servers offer the same key, neither serves it, except for Berth's own URIs,
+ * which mean the same everywhere.
  */
 class Named<Own> {
   readonly origins = new Map<string, Origin<Own>>();
-  /** Each with two servers that give it. */
+  /** Keys with two of the servers that offer them. */
   readonly #contested = new Map<string, readonly [string, string]>();
 
   get all(): Own[] {
@@ -371,7 +371,7 @@ class Named<Own> {
     else if (taken.server !== server && !isOwnUri(key)) this.#contested.set(key, [taken.server, server]);
   }
 
-  /** Drops what several servers give, and reports it. */
+  /** Removes keys that several servers offer, and reports them. */
   settle(): Problem[] {
     return Array.from(this.#contested, ([key, [one, other]]) => {
       this.origins.delete(key);
@@ -380,14 +380,14 @@ class Named<Own> {
   }
 }
 
-/** The code of problems about what a server offers at its own address alone. */
+/** Problem code: something is offered only at the server's own endpoint. */
 export const NOT_IN_ALL = "not-in-all";
 
 function notInAll(message: string): Problem {
   return { code: NOT_IN_ALL, message, severity: "warning" };
 }
 
-/** The server's own name for an item. */
+/** Removes the prefix of a name. */
 function ownName(server: string, name: string): string {
   return name.slice(server.length + 1);
 }
@@ -442,7 +442,7 @@ function resourceOf([server, other]: readonly string[], uri: string, of: Catalog
   };
 }
 
-/** The item's server has changed since the whole was composed. */
+/** The server changed after the aggregate catalog was composed. */
 function gone(name: string): BerthError {
   return new BerthError("invalid_params", `${name} is no longer offered`);
 }

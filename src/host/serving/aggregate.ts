@@ -12,12 +12,12 @@ import type { Catalog, Contract, ServerChange } from "../offers/catalog.ts";
 import { composeServers, NOT_IN_ALL, partOf, withoutOffer, type Part } from "./aggregate-catalog.ts";
 
 /**
- * The name of the server that offers everything a tenant's servers offer (S10). It only maps names: a call goes to the
- * server's own tool, of its current release. No other server can have this name.
+ * The name of the aggregate server, which offers everything that a tenant's servers offer (S10). It only routes: a call
+ * runs the tool of the server's current release. No other server can have this name.
  */
 export const ALL_SERVERS = "";
 
-/** Adds the server of all servers to `host`. */
+/** Adds the aggregate server to `host`. */
 export function withAllServers(host: Host, log?: Pick<Log, "warn">): Host {
   const tenants = new Map<string, AllServers>();
   const all = (tenant: string): AllServers => {
@@ -54,42 +54,42 @@ interface KnownPart {
   readonly part: Part;
 }
 
-/** The catalogs of all servers of a tenant that are offered together at /mcp. */
+/** Memory limit of a tenant's aggregate catalog. */
 const bounds = fixed({ allServersBytes: 32 * 1024 * 1024 });
 
-/** Servers read at a time, before checking that there is room for them. */
+/** Batch size for reading servers, between checks of the memory limit. */
 const READ_AT_A_TIME = 16;
 
-/** Upstreams started at a time for lists: a tenant may have a thousand. */
+/** Upstreams started concurrently for lists: a tenant may have a thousand. */
 const STARTS_MAX = 4;
 
-/** How long a list waits for upstreams that start; later ones are announced. */
+/** How long a list waits for starting upstreams. Clients are notified of slower ones. */
 const START_WAIT_MS = 3_000;
 
-/** One tenant's catalog of all servers: composed on first request, and again after a server changes, comes or goes. */
+/** One tenant's aggregate catalog: composed on demand, again after a server is added, changed or removed. */
 class AllServers {
   readonly #tenant: string;
   readonly #host: Host;
   readonly #log: Pick<Log, "warn"> | undefined;
   readonly #listeners = new Set<ChangeListener>();
-  /** Upstreams with an unknown contract, which the current catalog lacks. */
+  /** Upstreams that the current catalog omits because their contract is unknown. */
   #unlisted: readonly string[] = [];
-  /** Those being started: how long a list waits for each. */
+  /** For each starting upstream, a promise that lists wait for. */
   readonly #starting = new Map<string, Promise<void>>();
   readonly #starts = new FairSemaphore(STARTS_MAX, Infinity, () => STARTS_MAX);
-  /** Set when the tenant may start no more programs now; the next list tries again. */
+  /** The tenant has reached its process limit; the next list tries again. */
   #isFull = false;
-  /** The offers of servers that the current catalog leaves out. */
+  /** Reports what the current catalog omits. */
   leftOut: readonly Problem[] = [];
-  /** Each server's part, kept while its directory entry stays the same. */
+  /** By server; valid while its directory entry is the same object. */
   #parts = new Map<string, KnownPart>();
   #directory: Directory | undefined;
   #unwatch: (() => void) | undefined;
-  /** Counts the changes that made a composed catalog stale. */
+  /** Incremented whenever a composed catalog becomes stale. */
   #version = 0;
   #current: Catalog | undefined;
   #composing: Promise<Catalog> | undefined;
-  /** The catalog that the listeners know. */
+  /** The catalog that listeners were last notified about. */
   #told: Catalog | undefined;
   #telling: Promise<void> = Promise.resolve();
 
@@ -107,7 +107,7 @@ class AllServers {
     try {
       await this.catalog();
     } catch {
-      // The caller learns why from its own use of the catalog.
+      // The caller gets the error when it uses the catalog.
       return;
     }
     const starting = this.#unlisted.flatMap((name) => {
@@ -127,12 +127,12 @@ class AllServers {
     };
   }
 
-  /** Like `changed`, but only when the directory differs from the one it was composed of. */
+  /** Calls `changed` if the directory has changed since the catalog was composed. */
   async reloaded(): Promise<void> {
     if (this.#directory === undefined || this.#directory !== this.#host.directory(this.#tenant)) await this.changed();
   }
 
-  /** Resolves when the listeners have heard what changed. */
+  /** Resolves when the listeners have been notified. */
   changed(): Promise<void> {
     this.#version++;
     this.#current = undefined;
@@ -140,7 +140,7 @@ class AllServers {
     return this.#tell();
   }
 
-  /** Drops what is cached. Does nothing, and returns false, while there are listeners. */
+  /** Clears the cache. While there are listeners, does nothing and returns false. */
   rest(): boolean {
     if (this.#listeners.size > 0) return false;
     this.#version++;
@@ -188,9 +188,9 @@ class AllServers {
     }
     const all = Array.from(parts.values(), ({ part }) => part);
     const catalog = await composeServers(this.#tenant, all, this.#host);
-    // If servers changed meanwhile, the catalog serves only the callers that wait for it.
+    // If servers changed meanwhile, return the catalog to waiting callers, but do not cache it.
     if (this.#version === version) {
-      // A server refused now may be served next time.
+      // A server without an offer may have one next time.
       for (const [name, { part }] of parts) if (!part.offer) parts.delete(name);
       this.#parts = parts;
       this.#unlisted = unlisted;
@@ -211,7 +211,7 @@ class AllServers {
     }
   }
 
-  /** Undefined until the next try is due. A list does not wait for an upstream that has failed before. */
+  /** Undefined until the next attempt is due. Lists do not wait for an upstream that has failed before. */
   #start(name: string): Promise<void> | undefined {
     const { state, retryAt } = this.#host.upstream(this.#tenant, name)?.health ?? {};
     if (retryAt !== undefined) return undefined;
@@ -237,7 +237,7 @@ class AllServers {
     }
   }
 
-  /** No page shows the problems of this catalog: logs what it leaves out, once, for the page of all servers to show. */
+  /** Logs each omission once, and stores it for the page of all servers: no page shows the problems of this catalog. */
   #reportLeftOut({ problems }: Catalog): void {
     const before = new Set(this.leftOut.map(({ message }) => message));
     this.leftOut = shortProblems(listedProblems(problems.filter(({ code }) => code === NOT_IN_ALL)));
@@ -263,7 +263,7 @@ class AllServers {
   }
 }
 
-/** Resolves at the end of a start, which never rejects, or when a list has waited long enough. */
+/** Resolves when `ended` does, which never rejects, or after `START_WAIT_MS`. */
 function awaitBriefly(ended: Promise<void>): Promise<void> {
   return new Promise((resolve) => {
     const timer = clock.after(START_WAIT_MS, resolve).unref();
@@ -281,7 +281,7 @@ async function changedLists(before: Contract, now: Contract): Promise<("tools" |
     if (before[list].length !== others.length) return true;
     for (const [index, own] of before[list].entries()) {
       await takeTurns();
-      // An unchanged server keeps its objects.
+      // Items of unchanged servers are the same objects.
       if (own !== others[index] && JSON.stringify(own) !== JSON.stringify(others[index])) return true;
     }
     return false;

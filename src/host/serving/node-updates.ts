@@ -4,30 +4,27 @@ import type { Json } from "../../lib/json.ts";
 import type { Log } from "../../lib/log.ts";
 import { UPDATES_MAX, type Watchers } from "./watchers.ts";
 
-/** Updates that wait so long for more go out in one letter. */
+/** Updates within this interval are sent as one message. */
 const GATHERED_MS = 50;
-/** The URIs of one letter, in UTF-16 units: a tenant's many updates leave room for what others write. */
+/** Maximum length of the URIs in a message, so that one tenant's updates do not fill the mailbox. */
 const LETTER_UNITS = 32 * 1024;
-/** With listeners of more tenants, a node hears of all. */
+/** A node that listens for more tenants subscribes to all of them. */
 const TENANTS_MAX = 1_000;
 
 type Waiting = Map<string, Set<string>>;
 
-/**
- * Tells the listeners of other nodes of updated resources: those nodes that say they listen for the tenant, and no
- * others. Where no node listens, an update costs a look-up.
- */
+/** Forwards resource updates to the nodes that have announced that they listen for the tenant. */
 export class NodeUpdates {
   readonly #cluster: ListeningCluster;
   readonly #watchers: Watchers;
   readonly #log: Log;
-  /** Updates to tell, by tenant and server; a tenant is there as long as its letters are under way. */
+  /** By tenant and server; a tenant is removed after its messages have been sent. */
   readonly #waiting = new Map<string, Waiting>();
-  /** Tenants for which somebody is about to listen. */
+  /** Tenants that are about to get a listener. */
   readonly #expected = new Set<string>();
   #saidTo: ReadonlySet<string> = new Set();
   #saying: Promise<void> | undefined;
-  /** Resolves when others know what was said. */
+  /** Resolves when other nodes have the latest announcement. */
   #said: Promise<void> | undefined;
 
   constructor(cluster: ListeningCluster, watchers: Watchers, log: Log) {
@@ -38,7 +35,7 @@ export class NodeUpdates {
     watchers.onTenant((tenant) => this.#saidTo.has(tenant) || void this.#saySoon());
   }
 
-  /** False when too many already wait. */
+  /** False when too many updates are pending. */
   updated(tenant: string, server: string, uri: string): boolean {
     if (this.#cluster.others.size === 0 || this.#listeners(tenant).length === 0) return true;
     let waiting = this.#waiting.get(tenant);
@@ -52,10 +49,7 @@ export class NodeUpdates {
     return true;
   }
 
-  /**
-   * Undefined, or resolves when other nodes know that this one listens for the tenant: who listens from then on misses
-   * no update.
-   */
+  /** Resolves when other nodes forward the tenant's updates to this one; undefined if they already do. */
   toldOf(tenant: string): Promise<void> | undefined {
     if (this.#cluster.others.size === 0) return undefined;
     if (this.#saidTo.has(tenant)) return this.#said;
@@ -76,7 +70,7 @@ export class NodeUpdates {
         for (const node of this.#listeners(tenant)) await this.#cluster.send(node, UPDATED, { ...letter });
       }
     } catch (error) {
-      this.#log.warn({ err: error, tenant }, "listeners of other nodes could not be told of updated resources");
+      this.#log.warn({ err: error, tenant }, "resource updates could not be sent to other nodes");
     }
     this.#waiting.delete(tenant);
   }
@@ -106,9 +100,9 @@ export class NodeUpdates {
 
 type ListeningCluster = Pick<Cluster, "others" | "on" | "say" | "send">;
 
-/** A fact of a node: the tenants for which it listens, or true for all. */
+/** Node metadata: the tenants that the node listens for, or true for all. */
 const LISTENS = "listens";
-/** Tells a node of updated resources. */
+/** Message type: resources were updated. */
 const UPDATED = "updated";
 
 interface UpdatedLetter {
@@ -116,7 +110,7 @@ interface UpdatedLetter {
   readonly servers: [server: string, uris: string[]][];
 }
 
-/** Takes what fits in one letter. */
+/** Removes and returns the updates that fit in one message. */
 function taken(waiting: Waiting): UpdatedLetter["servers"] {
   const servers: UpdatedLetter["servers"] = [];
   let units = 0;

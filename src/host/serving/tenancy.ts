@@ -10,67 +10,66 @@ import type { Host } from "../host.ts";
 
 /**
  * The tenants that this process serves. A tenant is opened on its first request, so that thousands cost nothing at
- * start; unloaded after a long idle time; and ended when any process suspends or deletes it. What opening and ending
- * mean is up to the caller.
+ * startup, unloaded when idle, and closed when any process suspends or deletes it.
  */
 export interface Tenancy {
   /**
-   * Undefined when the tenant is already served; else a promise that it will be, which rejects with `tenant_not_found`
-   * or `tenant_suspended`.
+   * Undefined when the tenant is open; otherwise resolves when it is, or rejects with `tenant_not_found` or
+   * `tenant_suspended`.
    */
   admit(tenant: string): Promise<void> | undefined;
   /** Resolves when a requested tenant is open; undefined if it was not requested. */
   opening(tenant: string): Promise<void> | undefined;
-  /** True when no host name stands for a tenant. */
+  /** True when no host name is mapped to a tenant. */
   readonly unmapped: boolean;
-  /** The tenant that a host name, in lower case and without a port, stands for. */
+  /** The tenant that a host name (lower case, without port) is mapped to. */
   ofHost(hostname: string): string | undefined;
   /** Calls `listener` when the settings of a served tenant change. */
   onChange(listener: (tenant: string) => void): void;
-  /** Calls `listener` when a served tenant is ended. */
+  /** Calls `listener` when a served tenant is closed. */
   onEnd(listener: (tenant: string) => void): void;
-  /** Stops following changes; resolves when those already received are carried out. */
+  /** Stops following changes; resolves when those already received are processed. */
   close(): Promise<void>;
 }
 
-/** The tenants that are served, with their settings: for parts that are made before a tenancy is opened. */
+/** The served tenants and their settings, for components that are created before the tenancy is opened. */
 export class ServedTenants {
-  /** By name; includes tenants that are being opened. For the tenancy alone. */
+  /** By name; includes tenants that are being opened. Only the tenancy writes it. */
   readonly entries = new Map<string, Served>();
 
-  /** The limits that a served tenant has of its own. */
+  /** The tenant's own limits. */
   limitsOf(tenant: string): JsonObject {
     return this.entries.get(tenant)?.tenant?.limits ?? {};
   }
 
-  /** The authorization server that a served tenant has of its own: the same object until it changes. */
+  /** The tenant's own authorization server: the same object until it changes. */
   oauthOf(tenant: string): JsonObject | undefined {
     return this.entries.get(tenant)?.tenant?.oauth ?? undefined;
   }
 }
 
 export interface TenancyOptions {
-  /** The tenancy keeps them up to date. */
+  /** Updated by the tenancy. */
   readonly served: ServedTenants;
   readonly tenants: Tenants;
   readonly open: (tenant: string) => Promise<void>;
-  /** Unloads a tenant that nobody uses. Does nothing, and returns false, while it is in use. */
+  /** Unloads a tenant. While it is in use, does nothing and returns false. */
   readonly rest: (tenant: string) => boolean;
-  /** Ends everything that runs for the tenant, and unloads it. */
+  /** Stops everything that runs for the tenant, and unloads it. */
   readonly end: (tenant: string) => Promise<void>;
   readonly log: Log;
 }
 
 interface Served {
   readonly opening: Promise<void>;
-  /** Undefined until it is opened. */
+  /** Undefined until the tenant is open. */
   tenant: Tenant | undefined;
-  /** On the process's clock. */
+  /** Milliseconds of `performance.now()`. */
   usedAt: number;
 }
 
 const bounds = fixed({
-  /** The time after which an unused tenant is unloaded until the next request for it. */
+  /** Idle time after which a tenant is unloaded until its next request. */
   tenantIdleMs: 3_600_000,
 });
 const IDLE_CHECK_MAX_MS = 60_000;
@@ -83,11 +82,11 @@ export async function openTenancy(options: TenancyOptions): Promise<Tenancy> {
   const changeListeners: ((tenant: string) => void)[] = [];
   const hosts = new Hosts(tenants);
   const changing = new InOrderOfEach((error) =>
-    log.error({ err: error }, "a change of a tenant could not be carried out"),
+    log.error({ err: error }, "a change of a tenant could not be applied"),
   );
 
   const begin = async (name: string): Promise<Tenant> => {
-    // A tenant that is ending has to be gone before it can come again.
+    // A tenant that is closing must be closed before it can be opened again.
     await ending.get(name)?.catch(() => {});
     const tenant = await tenants.find(name);
     if (!tenant) throw new BerthError("tenant_not_found", `"${name}"`);
@@ -97,7 +96,7 @@ export async function openTenancy(options: TenancyOptions): Promise<Tenancy> {
     if (tenant.damaged !== undefined) {
       const what = `the stored ${tenant.damaged} of the tenant "${name}" are damaged`;
       log.error({ tenant: name }, `${what}: set them again, or restore a backup`);
-      // The default tenant serves others, too; the defaults of the service count for it until then.
+      // The service needs its default tenant: it opens with the service's defaults until the data is repaired.
       if (name !== DEFAULT_TENANT)
         throw new BerthError("store_failed", `${what}; whoever runs this service can set them again`);
     }
@@ -132,7 +131,7 @@ export async function openTenancy(options: TenancyOptions): Promise<Tenancy> {
     ending.set(name, ended);
     await ended;
     const isReplaced = now && now.suspendedAt === null;
-    // Requests that name no tenant do not admit the default one again.
+    // Requests without a tenant do not admit the default tenant.
     if (isReplaced && name === DEFAULT_TENANT) await admit(name);
     log.info({ tenant: name }, isReplaced ? "a tenant was replaced" : `a tenant was ${now ? "suspended" : "deleted"}`);
   };
@@ -175,12 +174,12 @@ export async function openTenancy(options: TenancyOptions): Promise<Tenancy> {
   };
 }
 
-/** The tenant behind each mapped host name: all are read once, and then those of a changed tenant alone. */
+/** Maps host names to tenants. Reads all of them once, then only those of changed tenants. */
 class Hosts {
   readonly #tenants: Tenants;
   #tenantOf = new Map<string, string>();
   #hostsOf = new Map<string, readonly string[]>();
-  /** One reading at a time: each knows all that those before it did. */
+  /** Reads are serialized. */
   #last: Promise<void> = Promise.resolve();
   #isUnknown = true;
 
@@ -216,7 +215,7 @@ class Hosts {
     return this.#inTurn(async () => {
       const hosts = (await this.#tenants.find(tenant))?.hosts ?? [];
       for (const host of this.#hostsOf.get(tenant) ?? []) {
-        // Another tenant may have it by now.
+        // Another tenant may have taken over the host name.
         if (this.#tenantOf.get(host) === tenant) this.#tenantOf.delete(host);
       }
       for (const host of hosts) this.#tenantOf.set(host, tenant);
@@ -225,7 +224,7 @@ class Hosts {
     });
   }
 
-  /** After one that failed, all are read again. */
+  /** After a failure, the next read is a full one. */
   #inTurn(reading: () => Promise<void>): Promise<void> {
     const own = this.#last.then(reading).then(
       () => void (this.#isUnknown = false),
@@ -239,14 +238,14 @@ class Hosts {
   }
 }
 
-/** True when it stays served: neither deleted and recreated, nor replaced. */
+/** True when the tenant was neither recreated nor replaced. */
 function isSame(before: Tenant, now: Tenant | undefined): now is Tenant {
   return now?.createdAt === before.createdAt && now.replacedAt === before.replacedAt;
 }
 
 /**
- * Does what concerns one tenant in order, and again where the store was out of reach: nobody tells of a change twice. A
- * tenant that takes long, or is made to, keeps no other waiting.
+ * One queue of tasks per tenant, so that a slow tenant delays no other. Retries a task while the store is unreachable,
+ * because a change is reported only once.
  */
 class InOrderOfEach {
   readonly #last = new Map<string, Promise<void>>();
@@ -283,19 +282,19 @@ class InOrderOfEach {
 }
 
 const AGAIN_MS = 500;
-/** Longer than a node may serve that cannot reach the store. */
+/** 30 minutes: a node without its store stops serving earlier. */
 const TRIES_MAX = 3_600;
 
-/** Tells the host of changes by other processes on the same store. Returns the function that stops it. */
+/** Applies changes by other processes on the same store to the host. Returns a function that stops it. */
 export function followChanges(store: Store, host: Host, tenancy: Tenancy, log: Log): () => Promise<void> {
   const onError = (error: unknown, tenant: string): void =>
-    log.error({ err: error, tenant }, "a change of another process could not be read");
+    log.error({ err: error, tenant }, "a change by another process could not be applied");
   const [reading, judging] = [new InOrderOfEach(onError), new InOrderOfEach(onError)];
   const telling = new Set<Promise<void>>();
   const reload = async (tenant: string): Promise<void> => {
     await tenancy.opening(tenant)?.catch(() => {});
     if (!tenancy.opening(tenant)) return;
-    // The next change does not wait until listeners know of this one: servers are loaded for them.
+    // Do not wait for the notification of listeners, which loads servers, before processing the next change.
     await new Promise<void>((resolve) => {
       const told = host
         .reload(tenant, undefined, resolve)
@@ -320,5 +319,5 @@ export function followChanges(store: Store, host: Host, tenancy: Tenancy, log: L
   };
 }
 
-/** The kinds of names that decide which servers exist and what each offers. */
+/** Kinds of names that determine the servers and their offers. */
 const OFFERED: ReadonlySet<NameKind> = new Set(["variable", "server", "visibility", "withdrawn"]);

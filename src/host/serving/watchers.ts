@@ -7,9 +7,9 @@ type Part = "tools" | "resources" | "prompts";
 
 interface Watch {
   readonly listeners: Set<ChangeListener>;
-  /** The contract that the listeners know; undefined until the server is loaded. */
+  /** The contract that listeners have; undefined until the server is loaded. */
   known: Known | undefined;
-  /** Resolves when `known` is up to date. */
+  /** Serializes comparisons. */
   learning: Promise<void>;
 }
 
@@ -22,37 +22,37 @@ interface Updates {
   areLeftOut: boolean;
 }
 
-/** Updated resources of one server that wait to be told, each once; further ones are left out. */
+/** Pending resource updates of one server; more are dropped. */
 export const UPDATES_MAX = 10_000;
 
 /**
- * Tells listeners of changes to servers. It knows the watched contracts, and reports each list that has changed.
- * Thousands may listen to one server: each change is computed once for all of them.
+ * Notifies listeners of changed lists and resources of servers. A server may have thousands of listeners, so each change
+ * is computed once for all of them.
  */
 export class Watchers {
   readonly #tenants = new Map<string, Map<string, Watch>>();
   readonly #ofAll = new Map<string, Set<AnyChangeListener>>();
-  /** By tenant and server, while any wait. */
+  /** Pending updates by tenant and server. */
   readonly #updated = new Map<string, Updates>();
   readonly #onError: (error: unknown) => void;
   readonly #onFull: (tenant: string, server: string) => void;
   #onTenant: (tenant: string) => void = () => {};
 
   /**
-   * `onError` hears of listeners that throw; the others are told all the same. `onFull` hears when updated resources of
-   * a server are left out, once until all that wait are told.
+   * `onError` gets the errors of listeners. `onFull` is called when updates of a server are dropped, once until the
+   * pending ones are delivered.
    */
   constructor(onError: (error: unknown) => void, onFull: (tenant: string, server: string) => void = () => {}) {
     this.#onError = onError;
     this.#onFull = onFull;
   }
 
-  /** `listener` hears of each tenant that has listeners, when it gets one more. */
+  /** Calls `listener` with the tenant whenever a listener is added. */
   onTenant(listener: (tenant: string) => void): void {
     this.#onTenant = listener;
   }
 
-  /** The tenants that have listeners. */
+  /** Tenants with listeners. */
   tenants(): string[] {
     return [...new Set([...this.#tenants.keys(), ...this.#ofAll.keys()])];
   }
@@ -63,7 +63,7 @@ export class Watchers {
     this.#onTenant(tenant);
     const watch = servers.get(server) ?? { listeners: new Set(), known: undefined, learning: Promise.resolve() };
     servers.set(server, watch);
-    // The same function may be added twice.
+    // Wrapped, because the same function may be added twice.
     const own: ChangeListener = (change) => listener(change);
     watch.listeners.add(own);
     return () => {
@@ -73,7 +73,7 @@ export class Watchers {
     };
   }
 
-  /** Watches all servers of a tenant, without loading any. */
+  /** Watches all servers of a tenant without loading them. */
   addToAll(tenant: string, listener: AnyChangeListener): () => void {
     const listeners = this.#ofAll.get(tenant) ?? new Set();
     this.#ofAll.set(tenant, listeners.add(listener));
@@ -83,7 +83,7 @@ export class Watchers {
     };
   }
 
-  /** Tells that a server may have changed. */
+  /** Notifies listeners of all servers that one may have changed. */
   mayBeAnother(tenant: string, server: string): void {
     for (const listener of this.#ofAll.get(tenant) ?? []) listener(server);
   }
@@ -97,7 +97,7 @@ export class Watchers {
     return this.#tenants.get(tenant)?.get(server)?.known !== undefined;
   }
 
-  /** Tells which lists of the contract have changed. Resolves when the listeners have been told. */
+  /** Notifies listeners of the lists that differ in `catalog`. Resolves when they have been called. */
   learn(tenant: string, server: string, catalog: Catalog): Promise<void> {
     const watch = this.#tenants.get(tenant)?.get(server);
     if (!watch) return Promise.resolve();
@@ -122,7 +122,7 @@ export class Watchers {
     }
   }
 
-  /** Tells of the update from the end of this turn on, yielding to other calls. False when too many already wait. */
+  /** Notifies listeners asynchronously, yielding to other calls. False when too many updates are pending. */
   resourceUpdated(tenant: string, server: string, uri: string): boolean {
     if (!this.#ofAll.has(tenant) && !this.#tenants.get(tenant)?.has(server)) return true;
     const key = JSON.stringify([tenant, server]);

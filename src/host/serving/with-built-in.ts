@@ -5,7 +5,7 @@ import { Activity } from "../journal/activity.ts";
 import type { Journal, ToolJournal } from "../journal/journal.ts";
 import type { Catalog, ToolContract } from "../offers/catalog.ts";
 
-/** A server that comes with Berth rather than from a definition. */
+/** A server that is part of Berth. */
 export interface BuiltInServer {
   readonly name: string;
   readonly release: Cid;
@@ -14,10 +14,7 @@ export interface BuiltInServer {
   readonly blocks: readonly Block[];
 }
 
-/**
- * Adds one server to a host for one tenant. A server of that name that the tenant defined takes precedence. Its offer
- * never changes while the process lives.
- */
+/** Adds a server to a host for one tenant, unless the tenant has a server of that name. Its contract never changes. */
 export function withBuiltIn(host: Host, tenant: string, server: BuiltInServer, journal: Journal): Host {
   const { name, release } = server;
   const activity = new Activity();

@@ -262,7 +262,7 @@ it("the page of all servers and the log name the tools that /mcp leaves out, the
   const start = (name: string): Promise<unknown> => post(`${url}/${name}`, request("tools/list"));
   for (const name of ["a", "a.b"]) await start(name);
   assert.equal(await listed(), "a.b.c");
-  const told = /a\.b\.c\S* of a is served at \/mcp\/a alone, not at \/mcp: names that begin with/;
+  const told = /a\.b\.c\S* of a is served only at \/mcp\/a, not at \/mcp: names that start with/;
   assert.match(await (await fetch(url, { headers: { accept: "text/html" } })).text(), told);
   await apiOf(berth).put("/entries/other", JSON.stringify(offering("one")));
   await start("other");
