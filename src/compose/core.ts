@@ -113,7 +113,7 @@ export async function openCore(
     starting("guest code is tried");
     const served = new ServedTenants();
     const limitsOf = (tenant: string): TenantLimits =>
-      workerTenantLimits(limits, served.limitsOf(tenant), config.workers);
+      workerTenantLimits(limits, served.limits(tenant), config.workers);
     const folders = opened(new WorkFolders());
     const { make: makeFolder } = folders;
     const calls = opened(
@@ -200,7 +200,7 @@ export async function openCore(
     });
     const editing = opened(openEdits(config, { host, hosting, limitsOf, start, makeFolder, log }));
     const access = opened(
-      accessOf(config, { store, oauthOf: (tenant) => served.oauthOf(tenant), limitsOf, sharedLimits, log }),
+      accessOf(config, { store, oauthOf: (tenant) => served.oauth(tenant), limitsOf, sharedLimits, log }),
     );
     const errands = opened(new NodeRequests({ cluster, records: withLongValues(store), log }));
     const endpoint = new Endpoint({
@@ -285,8 +285,8 @@ function serving({ host, endpoint, executor }: Pick<Core, "host" | "endpoint" | 
       executor.resume(tenant);
       return host.reload(tenant);
     },
-    rest: (tenant: string) => host.rest(tenant),
-    async end(tenant: string): Promise<void> {
+    unloadIdle: (tenant: string) => host.unloadIdle(tenant),
+    async close(tenant: string): Promise<void> {
       endpoint.endTenant(tenant);
       await Promise.all([executor.suspend(tenant), host.close(tenant)]);
     },

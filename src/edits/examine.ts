@@ -16,11 +16,11 @@ import { withdrawnOf } from "../host/catalog/withdrawn.ts";
 import { type Directory, type DirectoryEntry, readDirectory, saidOf } from "../host/directory/directory.ts";
 import { changedPackages, serversImporting } from "../host/directory/package-users.ts";
 import { programOf } from "../host/directory/tenant-rules.ts";
-import type { Foreseen, Host } from "../host/host.ts";
+import type { ExpectedServers, Host } from "../host/host.ts";
 import { Journal } from "../host/journal/journal.ts";
 import type { Catalog } from "../host/offers/catalog.ts";
 import type { HostDependencies } from "../host/open-host.ts";
-import { guestPort } from "../host/serving/guest-port.ts";
+import { createGuestPort } from "../host/serving/guest-port.ts";
 import { BoundedMap } from "../lib/bounded-map.ts";
 import type { CancelSignal } from "../lib/cancellation.ts";
 import type { Cid } from "../lib/cid.ts";
@@ -51,7 +51,7 @@ interface Examination {
   readonly review: Review;
   readonly releases: ReturnType<ProposedStore["proposal"]>;
   /** All servers after the edit; undefined if the plan has problems. */
-  readonly after: Foreseen | undefined;
+  readonly after: ExpectedServers | undefined;
 }
 
 /**
@@ -77,7 +77,7 @@ export async function examine(
   // The current release may never have been loaded, and must remain addressable after it is replaced.
   const currentStore = proposeTo(examiner.store);
   const prepared = new BoundedMap<string, PreparedServer>(PREPARED_MAX);
-  let pendingDirectory: Foreseen | undefined;
+  let pendingDirectory: ExpectedServers | undefined;
   if (plan.problems.length === 0) {
     const after = await readDirectory(plan.proposed, tenant, plan.before, plan.mcps);
     pendingDirectory = { directory: after, prepared };
@@ -363,7 +363,7 @@ async function readState(
   if (!listed) return { kind: "absent", problems: [] };
   if (!listed.enabled) return { kind: "disabled", problems: listed.problems };
   try {
-    const port = guestPort(tenant, name, withoutEffects(examiner.host), store, examiner.guestRequests);
+    const port = createGuestPort(tenant, name, withoutEffects(examiner.host), store, examiner.guestRequests);
     const loaded = await loadCatalog(tenant, name, listed, port, loadDependencies(examiner, store));
     return { kind: "served", ...loaded, problems: loaded.catalog.problems };
   } catch (error) {
@@ -384,7 +384,7 @@ function loadDependencies(examiner: Examiner, store: Store): LoadDependencies {
 }
 
 /** A reviewed server changes nothing either. */
-function withoutEffects(host: Host): Parameters<typeof guestPort>[2] {
+function withoutEffects(host: Host): Parameters<typeof createGuestPort>[2] {
   return { ...host, resourceUpdated: () => true, setVisible: () => Promise.resolve() };
 }
 

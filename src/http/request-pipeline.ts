@@ -235,7 +235,7 @@ const HOSTNAMES_MAX = 256;
  * other request is for `default`, and is not examined further. Never throws: an impossible tenant becomes the refusal
  * of the context, which is thrown when its tenant is read.
  */
-export function createLocate(tenancy: Pick<Tenancy, "unmapped" | "ofHost">): (context: RequestContext) => void {
+export function createLocate(tenancy: Pick<Tenancy, "unmapped" | "findByHost">): (context: RequestContext) => void {
   // Requests carry the same few headers; bounded, because anyone can send any.
   const hostnames = new Map<string, string>();
   const hostnameIn = (header: string): string => {
@@ -252,7 +252,7 @@ export function createLocate(tenancy: Pick<Tenancy, "unmapped" | "ofHost">): (co
     const { url = "" } = request;
     const isPrefixed = url.charCodeAt(1) === T && url.charCodeAt(2) === SLASH;
     if (!isPrefixed && tenancy.unmapped) return;
-    const mapped = tenancy.unmapped ? undefined : tenancy.ofHost(hostnameIn(request.headers.host ?? ""));
+    const mapped = tenancy.unmapped ? undefined : tenancy.findByHost(hostnameIn(request.headers.host ?? ""));
     if (!isPrefixed) {
       if (mapped !== undefined) context.claimed = { tenant: mapped, base: "" };
       return;
@@ -287,7 +287,7 @@ export function createGuard(
     allowedHosts,
     allowedOrigins,
   }: { readonly allowedHosts: readonly string[]; readonly allowedOrigins: readonly string[] },
-  tenancy: Pick<Tenancy, "unmapped" | "ofHost">,
+  tenancy: Pick<Tenancy, "unmapped" | "findByHost">,
 ): (context: RequestContext) => void {
   const isKnown = (hostname: string): boolean => isLoopback(hostname) || allowedHosts.includes(hostname);
   // Requests carry the same few values, so accepted ones are remembered; bounded, because anyone can send any.
@@ -309,10 +309,11 @@ export function createGuard(
       const hostname = hostnameOf(`http://${host ?? ""}`);
       if (isKnown(hostname)) remember(host!);
       // Not remembered: a tenant's host name can belong to another tenant the next time.
-      else if (tenancy.ofHost(hostname) === undefined) throw new BerthError("forbidden_host", host ?? "there is none");
+      else if (tenancy.findByHost(hostname) === undefined)
+        throw new BerthError("forbidden_host", host ?? "there is none");
     }
     if (origin !== undefined && !tenancy.unmapped) {
-      const owner = tenancy.ofHost(hostnameOf(origin));
+      const owner = tenancy.findByHost(hostnameOf(origin));
       if (owner !== undefined && owner !== context.tenant) throw new BerthError("forbidden_origin", origin);
       if (owner !== undefined && portOf(origin) === portOf(`http://${host}`)) return;
     }

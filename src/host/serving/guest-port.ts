@@ -19,7 +19,7 @@ const SERVERS_VARIABLE = "berth:servers";
  * Answers requests of guest code; null means "not found". Tenant and server are bound here, so that no message can
  * address others. The guest receives a rejection as an error with the same message.
  */
-export function guestPort(
+export function createGuestPort(
   tenant: string,
   server: string,
   host: PortHost,
@@ -122,15 +122,15 @@ function textParam(params: JsonObject, name: string): string {
 
 /** Lists what the caller may use on all servers. Servers beyond the size limit are listed in less detail. */
 async function describeServers(tenant: string, host: PortHost, caller: Principal | undefined): Promise<Uint8Array> {
-  const room = { all: new Room(TOLD_UNITS_MAX), names: new Room(NAMES_UNITS_MAX) };
+  const budget = { all: new TextBudget(DETAILS_LENGTH_MAX), names: new TextBudget(NAMES_LENGTH_MAX) };
   const pieces: Uint8Array[] = [];
-  const takeTurns = createYielder();
+  const yieldIfDue = createYielder();
   // Sequential, so that the first servers get the budget.
   for (const name of host.names(tenant)) {
-    await takeTurns();
+    await yieldIfDue();
     if (caller && !caller.permits("call", name) && !caller.permits("read", name)) continue;
     const summary = await host.summary(tenant, name);
-    if (summary) pieces.push(COMMA, Buffer.from(await describeServer(tenant, summary, caller, room)));
+    if (summary) pieces.push(COMMA, Buffer.from(await describeServer(tenant, summary, caller, budget)));
   }
   return Buffer.concat([Buffer.from("["), ...pieces.slice(1), Buffer.from("]")]);
 }
@@ -141,54 +141,57 @@ async function describeServer(
   tenant: string,
   { name, state, description = "", catalog, problems }: ServerSummary,
   caller: Principal | undefined,
-  room: { readonly all: Room; readonly names: Room },
+  budget: { readonly all: TextBudget; readonly names: TextBudget },
 ): Promise<string> {
   const { tools } = catalog ? (await permittedCatalog(catalog, caller)).contract : { tools: [] };
   const url = `${tenantBasePath(tenant)}/mcp/${encodeURIComponent(name)}`;
-  const facts = JSON.stringify({ name, state, description, url, problem: problems[0]?.message });
-  const all = room.all.take(facts.length) ? await room.all.list(tools, asTold) : undefined;
-  if (all !== undefined) return `${facts.slice(0, -1)},"tools":${all}}`;
-  const names = (await room.names.list(tools, ({ name }) => ({ name }))) ?? "[]";
+  const details = JSON.stringify({ name, state, description, url, problem: problems[0]?.message });
+  const all = budget.all.take(details.length) ? await budget.all.stringify(tools, describeTool) : undefined;
+  if (all !== undefined) return `${details.slice(0, -1)},"tools":${all}}`;
+  const names = (await budget.names.stringify(tools, ({ name }) => ({ name }))) ?? "[]";
   return `${JSON.stringify({ name, state, url, cut: true }).slice(0, -1)},"tools":${names}}`;
 }
 
-function asTold({ name, description = "", inputSchema }: ToolContract): object {
+function describeTool({ name, description = "", inputSchema }: ToolContract): object {
   return { name, description, inputSchema };
 }
 
 /** Character budgets: for full descriptions, and for the tool names of servers that exceed it. */
-const TOLD_UNITS_MAX = 2 * 1024 * 1024;
-const NAMES_UNITS_MAX = 1024 * 1024;
+const DETAILS_LENGTH_MAX = 2 * 1024 * 1024;
+const NAMES_LENGTH_MAX = 1024 * 1024;
 
 /** A character budget. Limits the work on lists that turn out not to fit to the same amount. */
-class Room {
+class TextBudget {
   #units: number;
-  #wastable: number;
-  readonly #takeTurns = createYielder();
+  #wasteLeft: number;
+  readonly #yieldIfDue = createYielder();
 
   constructor(units: number) {
-    this.#units = this.#wastable = units;
+    this.#units = this.#wasteLeft = units;
   }
 
   take(units: number): boolean {
-    if (units > this.#units || this.#wastable < 0) return false;
+    if (units > this.#units || this.#wasteLeft < 0) return false;
     this.#units -= units;
     return true;
   }
 
   /** The tools as a JSON array; undefined when it exceeds the budget. */
-  async list(tools: readonly ToolContract[], tell: (tool: ToolContract) => object): Promise<string | undefined> {
+  async stringify(
+    tools: readonly ToolContract[],
+    describe: (tool: ToolContract) => object,
+  ): Promise<string | undefined> {
     const texts: string[] = [];
     let units = 0;
-    for (const tool of this.#wastable < 0 ? [] : tools) {
-      await this.#takeTurns();
+    for (const tool of this.#wasteLeft < 0 ? [] : tools) {
+      await this.#yieldIfDue();
       if (units > this.#units) break;
-      const text = JSON.stringify(tell(tool));
+      const text = JSON.stringify(describe(tool));
       texts.push(text);
       units += text.length + 1;
     }
     if (this.take(units)) return `[${texts.join(",")}]`;
-    this.#wastable -= units;
+    this.#wasteLeft -= units;
     return undefined;
   }
 }

@@ -32,7 +32,7 @@ export const WELL_KNOWN = "/.well-known/oauth-protected-resource";
 
 export function createResources(
   { publicUrl, allowedHosts }: { readonly publicUrl: string | undefined; readonly allowedHosts: readonly string[] },
-  tenancy: Pick<Tenancy, "ofHost">,
+  tenancy: Pick<Tenancy, "findByHost">,
 ): Resources {
   const isSafe = publicUrl === undefined || isTrustworthy(new URL(publicUrl));
   const originOf = (request: IncomingMessage): string | undefined => {
@@ -48,7 +48,7 @@ export function createResources(
       return isOwn ? `http://${host.toLowerCase()}` : undefined;
     }
     // The operator has mapped this name to a tenant, and people know it.
-    if (tenancy.ofHost(hostname) !== undefined) return mapped(publicUrl, hostname);
+    if (tenancy.findByHost(hostname) !== undefined) return mapped(publicUrl, hostname);
     return publicUrl;
   };
 
