@@ -2,11 +2,11 @@ import type { JsonSchema } from "../../lib/json.ts";
 import { judgeOf, type Judge } from "../checks/schema-code.ts";
 
 /**
- * Checks values on the calling thread: by Berth's own schemas, in processes that serve nobody, and when there is no
- * time to wait. Use `checks/checks.ts` for everything else.
+ * Validates values on the calling thread: for Berth's own schemas, in processes without clients, and where waiting is
+ * impossible. Everything else uses `checks/checks.ts`.
  */
 
-/** Compiles the schema on first use, and throws then if it is invalid. */
+/** Compiles the schema on first use; throws then if it is invalid. */
 export function lazyValidator(schema: JsonSchema): Judge {
   let judge: Judge | undefined;
   return (value) => {
@@ -15,7 +15,7 @@ export function lazyValidator(schema: JsonSchema): Judge {
   };
 }
 
-/** Why a schema cannot check values, as the end of a sentence; undefined when it can. */
+/** Why a schema is invalid, as the end of a sentence; undefined for a valid schema. */
 export function faultOfSchema(schema: JsonSchema): string | undefined {
   try {
     judgeOf(schema, { texts: false });

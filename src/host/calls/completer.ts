@@ -7,7 +7,7 @@ import { completionIn } from "../offers/completion.ts";
 import { LongObject } from "../offers/long-result.ts";
 import type { Run } from "./run.ts";
 
-/** Completes an argument by a function. One without parameters returns all values, which are filtered here. */
+/** Completes an argument with a function. A function without parameters returns all values; they are filtered here. */
 export function createCompleter(
   { of, argument, call }: DiscoveredCompletion,
   run: Run,

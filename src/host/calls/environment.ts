@@ -7,16 +7,14 @@ import type { Log } from "../../lib/log.ts";
 import type { Grant } from "../../secrets/grants.ts";
 import { fillTemplate, templateVariables } from "../../upstream/launch/launch.ts";
 
-/** The environment that an entry gives its code: names and values together. */
+/** Limit of an environment: names and values together. */
 const BYTES_MAX = 256 * 1024;
 
-/** The environment that an entry gives its code: its templates, filled with what the entry's grants still give. */
+/** Environment variables that an entry sets for its code. Their templates are filled with currently granted values. */
 export interface Environment {
-  /** All that have a value. Rejects with an `EnvironmentFault`. */
+  /** All variables that have a value. Rejects with an `EnvironmentFault`. */
   values(): Promise<Readonly<Record<string, string>>>;
-  /**
-   * Changes whenever one of its variables does. Undefined where it names none: other changes make another catalog.
-   */
+  /** Changes when a referenced variable does; undefined if none is. Any other change creates a new catalog. */
   readonly version: (() => Promise<string>) | undefined;
 }
 
@@ -25,7 +23,7 @@ export interface EnvironmentSource {
   readonly server: string;
   readonly entry: Pick<ServerEntry, "env" | "secrets" | "variables">;
   readonly grant: Grant | undefined;
-  /** Reads variables of the tenant. */
+  /** Used to read variables of the tenant. */
   readonly port: HostPort;
   readonly log: Pick<Log, "warn">;
 }
@@ -62,7 +60,7 @@ export function environmentOf(source: EnvironmentSource): Environment | undefine
       bytes += name.length + Buffer.byteLength(filled) + 2;
       if (bytes > BYTES_MAX) {
         throw new EnvironmentFault(
-          `the environment that its entry sets has more than that: at most ${BYTES_MAX} bytes`,
+          `the environment that its entry sets is too large: at most ${BYTES_MAX} bytes are allowed`,
         );
       }
       all.push([name, filled]);
@@ -72,19 +70,19 @@ export function environmentOf(source: EnvironmentSource): Environment | undefine
   }
 
   function secretTexts({ text, secrets, variables }: EnvironmentValue, filled: string): string[] {
-    // What an entry says itself is no secret, and is often a word such as "info".
+    // Literal text of an entry is not secret, and often a common word such as "info".
     return secrets.length + variables.length > 0 && filled !== text && filled.length >= CONCEALED_LENGTH_MIN
       ? [filled]
       : [];
   }
 }
 
-/** Shorter ones occur in any text by chance. */
+/** Shorter values would be redacted in unrelated text. */
 const CONCEALED_LENGTH_MIN = 6;
 
 /**
- * For a trial of a program that is not saved yet: it gets the texts of the entry, a placeholder for whatever may be
- * secret, and the places of its folders, where nothing is.
+ * Environment for trying an upstream that is not saved yet: placeholders instead of possible secrets, and paths of
+ * folders that do not exist.
  */
 export function environmentForTrial({
   env,
@@ -99,7 +97,7 @@ export function environmentForTrial({
   ]) as Record<string, string>;
 }
 
-/** Undefined, and told in the log, where something in it is not set or no longer granted. */
+/** Undefined, with a warning in the log, if a referenced value is not set or no longer granted. */
 async function fill(source: EnvironmentSource, name: string, value: EnvironmentValue): Promise<string | undefined> {
   const { tenant, server, log } = source;
   const known = new Map<string, string | undefined>();
@@ -116,7 +114,7 @@ async function fill(source: EnvironmentSource, name: string, value: EnvironmentV
 
 function checked(name: string, text: string): string {
   if (!text.includes("\0")) return text;
-  throw new EnvironmentFault(`its environment cannot be set: the value of ${name} holds a zero character`);
+  throw new EnvironmentFault(`its environment cannot be set: the value of ${name} contains a null character`);
 }
 
 async function valueOf(
@@ -126,7 +124,7 @@ async function valueOf(
 ): Promise<string | undefined> {
   const { entry, grant } = source;
   if (secrets.includes(name)) {
-    // An earlier release may name a secret that its server is not given any more.
+    // An earlier release may reference a secret that is no longer granted.
     if (!entry.secrets.includes(name)) return undefined;
     try {
       return await grant?.read(name);
@@ -147,7 +145,7 @@ async function valueOf(
   return value;
 }
 
-/** Undefined means that it may read all. */
+/** An entry without a list of variables may read all. */
 function mayRead({ variables }: Pick<ServerEntry, "variables">, name: string): boolean {
   return variables === undefined || variables.includes(name);
 }
@@ -157,5 +155,5 @@ async function cidOf({ port }: EnvironmentSource, name: string): Promise<string 
   return answer instanceof DeferredAnswer ? (answer.cid ?? null) : null;
 }
 
-/** It is read for the program as a whole. */
+/** The environment belongs to the process, not to a call. */
 const NO_CALL: Parameters<HostPort["request"]>[2] = { caller: undefined, onOver: () => {} };

@@ -24,21 +24,19 @@ import type { DirectoryEntry } from "../directory/directory.ts";
 import { environmentOf, type Environment } from "./environment.ts";
 import type { OperatorGrants } from "./operator-grants.ts";
 
-/** The grants that a release gets by its entry, beyond what every server has. */
+/** What a release may reach according to its entry. */
 export interface Granted {
-  /** Its secrets; undefined when there are none. */
+  /** Its secrets; undefined without any. */
   readonly grant: Grant | undefined;
-  /** Answers the requests of its code to the host. */
+  /** Answers host requests of its code. */
   readonly port: HostPort;
-  /**
-   * The same code for another server, or with other grants, runs in another process: its state belongs to one server.
-   */
+  /** The same code for another server or with other grants runs in a separate process, because processes have state. */
   readonly realm: string;
-  /** The environment of its code; undefined when its entry sets nothing. */
+  /** Its environment variables; undefined without any. */
   readonly environment: Environment | undefined;
-  /** Its folders as they are now; undefined when there are none. Rejects with a `FolderFault`. */
+  /** Resolves its folders; undefined without any. Rejects with a `FolderFault`. */
   readonly foldersNow?: (() => Promise<CurrentFolders>) | undefined;
-  /** The sockets of its code. */
+  /** Network access for sockets of its code. */
   readonly network: NonNullable<GuestProgram["network"]>;
 }
 
@@ -46,25 +44,25 @@ export interface GrantDependencies {
   readonly grants?: Grants | undefined;
   readonly folders?: Folders | undefined;
   readonly network?: GrantedNetwork;
-  /** The hosts that a server's entry lists at the moment; none for servers that are not served. Sockets need it. */
+  /** The hosts in a server's current entry; none if the server is not served. Checked for each socket. */
   readonly networkNow?: (tenant: string, server: string) => readonly AllowedHost[];
-  /** Only `berth dev` has them. */
+  /** Only in `berth dev`. */
   readonly operatorGrants?: OperatorGrants | undefined;
   readonly log: Log;
   readonly limits: FetchLimits;
 }
 
-/** The rules of where guests may go that no entry makes. */
+/** Network rules that do not depend on an entry. */
 export interface GrantedNetwork {
-  /** The private hosts that the operator opens to the entries of a tenant. */
+  /** Private hosts that the operator allows a tenant. */
   readonly privateHostsOf: (tenant: string) => readonly PrivateHost[];
-  /** The port at which Berth itself listens; undefined where it does not. */
+  /** The port that Berth itself listens on, if any. */
   readonly ownPort: number | undefined;
-  /** Ends the connections of a server's guests, or of all servers' of the tenant. */
+  /** Closes the connections of a server's guests, or of all of a tenant's guests. */
   readonly retire: (tenant: string, server?: string) => void;
 }
 
-/** True if processes that were started with one entry keep connections that the other does not give. */
+/** True if processes started with one entry may have connections that the other does not allow. */
 export function givesOther(before: DirectoryEntry, now: DirectoryEntry | undefined): boolean {
   return grantsIn(before) !== grantsIn(now);
 }
@@ -76,17 +74,16 @@ function grantsIn(listed: DirectoryEntry | undefined): string {
 }
 
 /**
- * The entry of an earlier release, reduced to the grants that the current entry still gives: what was taken from the
- * server is taken from all its releases, and none gets a grant that only a later entry gives. What either of them asks to
- * require consent requires it for each call.
+ * Reduces the entry of an earlier release to grants that the current entry also has, so that revoking a grant revokes it
+ * for all releases, and no release gains grants of a later entry. Consent is required where either entry requires it.
  */
 export function asGivenNow(then: ServerEntry, { entry: now, refused }: DirectoryEntry): ServerEntry {
-  // It is unknown what a wrong entry would grant.
+  // The grants of an invalid entry are unknown.
   if (refused) {
     const nothing = { secrets: [], network: [], folders: [], variables: [], retainCallsMs: undefined };
     return { ...then, ...nothing, consent: ["*"] };
   }
-  // Without a list of its own an upstream reads no variable, and code reads all.
+  // Without "variables", an upstream can read none and code can read all.
   const variables = inBoth(then.variables, now.upstream === undefined ? now.variables : []);
   return {
     ...then,
@@ -100,7 +97,7 @@ export function asGivenNow(then: ServerEntry, { entry: now, refused }: Directory
   };
 }
 
-/** Undefined means all names. */
+/** Undefined means no restriction. */
 function inBoth(
   one: readonly string[] | undefined,
   other: readonly string[] | undefined,
@@ -110,7 +107,7 @@ function inBoth(
   return one.filter((name) => others.has(name));
 }
 
-/** `requested`: what the code requests and its entry does not give, for words. */
+/** `requested`: grants that the code requests and the entry lacks, for error messages. */
 export async function grantTo(
   given: { tenant: string; server: string; entry: ServerEntry; requested: readonly RequestedGrant[] },
   port: HostPort,
@@ -133,7 +130,7 @@ export async function grantTo(
     ...(asked.length > 0 && { requested: { hosts: asked, acceptance } }),
     ...(byOperator && { byOperator }),
   };
-  // Where nothing is listed, they tell of each host what would grant it.
+  // Without allowed hosts, requests fail with a message that says how to allow the host.
   const hasFetches = entry.network.length > 0 || asked.length > 0 || byOperator;
   const fetches = hasFetches ? new Fetches(entry.network, limits, { ...rules, ownPort }) : undefined;
   const hostsNow = (): readonly AllowedHost[] =>
@@ -143,7 +140,7 @@ export async function grantTo(
     ...(asked.length > 0 && { requested: `its code requests hosts: ${acceptance}` }),
     ...(byOperator && { byOperator }),
     grant: (): SocketGrant | undefined => {
-      // A catalog may be older than the entry.
+      // The entry may have changed since the catalog was built.
       const hosts = hostsNow();
       return hosts.length > 0 ? { ...rules, tenant, hosts } : undefined;
     },
@@ -158,7 +155,7 @@ export async function grantTo(
   if (!grant && !fetches && !variables && !environment && requested.length === 0) {
     return { grant, port, realm: server, ...more };
   }
-  // A process may keep a value that it has seen, so another value gets another process.
+  // A process may retain a value, so a changed value gets a new process.
   const seen = [server, grant?.names, await grant?.version(), entry.network, variables];
   const realm = JSON.stringify(environment ? [...seen, entry.env] : seen);
   const refusal = (name: string): string | undefined => secretRefusal(name, given, operatorGrants);
@@ -170,7 +167,7 @@ export async function grantTo(
   };
 }
 
-/** How somebody with the right to change grants accepts what a definition requests, as a part of a sentence. */
+/** How to grant what a definition requests, as part of a sentence. */
 export function acceptanceOf(tenant: string, server: string): string {
   const ofTenant = tenant === DEFAULT_TENANT ? "" : ` --tenant ${tenant}`;
   return `accept it at ${tenantBasePath(tenant)}/mcp/meta/${encodeURIComponent(server)}?tab=settings, or with "berth grant ${server}${ofTenant}"`;
@@ -183,7 +180,7 @@ function requestedHosts(requested: readonly RequestedGrant[]): AllowedHost[] {
   });
 }
 
-/** Undefined for a secret that is given, or that nobody has thought of. */
+/** Undefined for a secret that is granted, or neither granted nor requested. */
 function secretRefusal(
   name: string,
   { tenant, server, entry, requested }: Parameters<typeof grantTo>[0],
@@ -201,15 +198,15 @@ const alone: Omit<GrantedNetwork, "retire"> = { privateHostsOf: () => [], ownPor
 
 interface GivenPorts {
   readonly grant: Grant | undefined;
-  /** Why the code is not given a secret, where more is known than that nobody gives it. */
+  /** Why a secret is not granted, if there is a specific reason. */
   readonly refusal: (secret: string) => string | undefined;
   readonly network: Fetches | undefined;
-  /** False when the entry of this moment gives less of a network. */
+  /** False when the current entry allows less network access. */
   readonly isGivenNow: () => boolean;
   readonly variables: readonly string[] | undefined;
 }
 
-const TAKEN = "what this server may reach has changed since the call began; call it again";
+const TAKEN = "the network access of this server has changed since the call began; call it again";
 
 function grantedPort(port: HostPort, { grant, refusal, network, isGivenNow, variables }: GivenPorts): HostPort {
   const isNamed = variables && namedBy(port, variables);
@@ -243,7 +240,7 @@ function grantedPort(port: HostPort, { grant, refusal, network, isGivenNow, vari
   };
 }
 
-/** The prefix of Berth's own variables, which tell each caller only what it may know. */
+/** The prefix of Berth's own variables, which show each caller only what it may see. */
 const OWN_VARIABLES = "berth:";
 
 function checkVariable(variables: readonly string[], { name }: JsonObject): void {
@@ -252,9 +249,9 @@ function checkVariable(variables: readonly string[], { name }: JsonObject): void
   throw new Error(`this server may not read the variable "${name.slice(0, 128)}"; ${remedy}`);
 }
 
-/** Tells if the content is the value of one of the variables, or has the CID that such a value names. */
+/** True if content is the value of one of the variables, or a value is its CID. */
 function namedBy(port: HostPort, variables: readonly string[]) {
-  /** By variable: each value is read once while it stands. */
+  /** Values by variable, read again when the variable changes. */
   const said = new Map<string, { readonly cid: Cid; readonly says: string | undefined }>();
 
   return async ({ cid }: JsonObject, call: Parameters<HostPort["request"]>[2]): Promise<boolean> => {
@@ -276,7 +273,7 @@ function namedBy(port: HostPort, variables: readonly string[]) {
   };
 }
 
-/** The longest value that can be a CID with white space around it. */
+/** A CID, with generous surrounding white space. */
 const CID_BYTES_MAX = 4_096;
 
 async function readAll(answer: HostAnswer): Promise<Uint8Array | undefined> {
@@ -291,7 +288,7 @@ async function readSecret(grant: Grant, { name }: JsonObject): Promise<HostAnswe
   });
 }
 
-/** Problems of grants that the entry lists but the server does not get. */
+/** Problems of grants that the entry lists but that have no effect. */
 export async function grantProblems(
   {
     tenant,
@@ -312,7 +309,7 @@ export async function grantProblems(
   for (const { kind, name, port } of tenant === DEFAULT_TENANT ? [] : entry.network) {
     if (kind !== "host" || isIP(name) === 0 || isPublicAddress(name)) continue;
     if (opened.some((host) => host.name === name && matchesPort(host, port))) continue;
-    const message = `${name} is not a public address; whoever runs this Berth can open it with BERTH_PRIVATE_HOSTS`;
+    const message = `${name} is not a public address; the operator of this Berth can allow it with BERTH_PRIVATE_HOSTS`;
     addProblem(place, "private-address", message, "warning");
   }
   for (const name of entry.folders) {
@@ -335,8 +332,8 @@ export async function grantProblems(
 }
 
 /**
- * A script gets parameters, secrets and its entry's environment the same way: a caller could set the secret, or read
- * what nobody may.
+ * Scripts get parameters, secrets and `env` all as environment variables. With equal names, a caller could set a secret
+ * or read one.
  */
 export function leaveOutNamesakes(server: string, { tools, problems }: Offered, { secrets, env }: ServerEntry): void {
   for (const [tool, { function: own }] of tools) {

@@ -8,7 +8,7 @@ import type { LiveEvent } from "../journal/record.ts";
 import type { Prompt, Resource } from "../offers/catalog.ts";
 import type { Open } from "./uris/find-resource.ts";
 
-/** The port of a server's code, whose fetches are live events. */
+/** Publishes fetches of a server's code as live events. */
 export function followedPort(port: HostPort, { journal, hide, release }: ReleaseJournal): HostPort {
   const fetch = async (params: JsonObject, call: Parameters<HostPort["request"]>[2]) => {
     const beganAt = performance.now();
@@ -39,7 +39,7 @@ export function followedPort(port: HostPort, { journal, hide, release }: Release
   };
 }
 
-/** Host and path: a query often has what no one else may see. */
+/** Host and path. Query strings often contain secrets. */
 function addressOf(text: string): string {
   if (!URL.canParse(text)) return text;
   const url = new URL(text);
@@ -48,7 +48,7 @@ function addressOf(text: string): string {
   return `${isUsual ? bareHostname(url) : authorityOf(bareHostname(url), port)}${url.pathname}`;
 }
 
-/** Resources whose reads are live events. */
+/** Publishes reads of resources as live events. */
 export function followedResource(open: Open<Resource>, released: ReleaseJournal): Open<Resource> {
   return (uri, args) => {
     const resource = open(uri, args);
@@ -57,7 +57,7 @@ export function followedResource(open: Open<Resource>, released: ReleaseJournal)
   };
 }
 
-/** A prompt whose uses are live events. */
+/** Publishes uses of a prompt as live events. */
 export function followedPrompt(prompt: Prompt, released: ReleaseJournal): Prompt {
   const { name } = prompt.contract;
   return {

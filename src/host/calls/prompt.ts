@@ -21,7 +21,7 @@ import type { Remake } from "./remake.ts";
 import type { Run } from "./run.ts";
 import type { Redirects } from "./uris/redirect.ts";
 
-/** A prompt ready to serve: its arguments are texts, checked and converted to what the function takes before `run`. */
+/** A prompt from a function. Its arguments are strings, validated and converted to parameter types before `run`. */
 export function createPrompt(
   contract: PromptContract,
   checkArguments: Validator,
@@ -59,10 +59,7 @@ function problemOfTexts(args: JsonObject): string | undefined {
   return name === undefined ? undefined : `/${name} must be a string`;
 }
 
-/**
- * A written prompt. One that may become long is filled in off the serving thread: `fill` is `Checks.fillPrompt` of its
- * tenant.
- */
+/** A prompt from the configuration. If the result may be long, `fill` renders it off-thread (`Checks.fillPrompt`). */
 export function writtenPrompt(
   contract: PromptContract,
   prompt: ConfiguredPrompt,
@@ -101,11 +98,11 @@ export function writtenPrompt(
         return fillPrompt({ template, names, values }, outputBytes)!;
       const parts = await fill({ template, names, values });
       if (!parts)
-        throw refuse(`with these values it has more than ${outputBytes} characters (${limitVariable("outputBytes")})`);
+        throw refuse(`with these values it is longer than ${outputBytes} characters (${limitVariable("outputBytes")})`);
       return new LongObject(parts);
     },
   };
 }
 
-/** In a URI, each byte of a character may be escaped; in JSON, a control character. */
+/** Worst case: each byte of a character is escaped in a URI. Control characters in JSON take less. */
 const UNITS_OF_CHARACTER = 9;

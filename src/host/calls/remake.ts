@@ -4,9 +4,9 @@ import type { RemadeInto } from "../checks/tasks.ts";
 import type { Bare } from "../offers/content.ts";
 import { LongObject, LongResult } from "../offers/long-result.ts";
 
-/** Converts long values, where long values are read. Each method rejects with `guest_failed` if it cannot. */
+/** Converts long values off-thread. Each method rejects with `guest_failed` if the value cannot be converted. */
 export interface Remake {
-  /** Rejects with the text of a result that is an error. */
+  /** If the result is an error, rejects with its text. */
   contents(of: LongResult | LongObject | Uint8Array, uri: string, mimeType: string | undefined): Promise<LongObject>;
   prompt(of: LongResult, description: string | undefined): Promise<LongObject>;
   result(contents: LongObject): Promise<LongResult>;

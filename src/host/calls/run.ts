@@ -21,20 +21,20 @@ import type { CallOptions, ClientFacts } from "../offers/catalog.ts";
 import { endOf } from "../offers/outcomes.ts";
 import type { Granted } from "./granted.ts";
 
-/** Carries out a call whose arguments are valid; `onLine` hears its lines before the caller does. Never rejects. */
+/** Runs a call with valid arguments; `onLine` gets log lines before the caller does. Never rejects. */
 export type Run = (
   args: JsonObject | JsonText,
   options: CallOptions,
   onLine?: (line: GuestLog) => void,
 ) => Promise<GuestOutcome>;
 
-/** An item that runs guest code when it is used. */
+/** A tool, prompt, resource or completion that runs guest code. */
 interface Callee {
   readonly name: string;
   readonly call: CallShape;
-  /** The options configured for it. */
+  /** Options from the configuration. */
   readonly toolOptions?: JsonObject;
-  /** Leaves long results unread. */
+  /** Returns long results unparsed. */
   readonly takesUnread?: boolean;
 }
 
@@ -43,7 +43,7 @@ interface Runnable {
   readonly server: string;
   readonly language: DefinitionSource["language"];
   readonly bundle: Cid | null;
-  /** The bundle's text in UTF-8. */
+  /** Source of the bundle. */
   readonly code: () => Promise<Uint8Array>;
   readonly granted: Granted;
 }
@@ -55,7 +55,7 @@ interface RunDependencies {
   readonly limits: { readonly callMs: number; readonly outputBytes: number };
 }
 
-/** How each function of a definition is run. */
+/** Returns a factory of `Run` for the functions of a definition. */
 export function runFactory(
   { tenant, server, language, bundle, code, granted }: Runnable,
   { executor, checks, limits, log }: RunDependencies,
@@ -99,10 +99,7 @@ export function runFactory(
   };
 }
 
-/**
- * A process keeps the environment and the folders that it was started with, so another value of a variable, and another
- * folder at the same place, get another process.
- */
+/** A process keeps its environment and folders, so when a variable or folder changes, calls get a new process. */
 function currentProgram(
   guest: GuestProgram,
   { environment, foldersNow }: Granted,
@@ -117,8 +114,8 @@ function currentProgram(
 }
 
 /**
- * Runs a tool whose schema is not its function's own: fixed arguments are added, and then the function's own schema is
- * checked, since the one that clients see may allow more.
+ * Runs a tool with a configured schema: adds fixed arguments, then validates against the function's own schema, because
+ * the configured one may be more permissive.
  */
 export function configuredRun(
   { contract, function: own, fixed }: OfferedTool,
@@ -141,7 +138,7 @@ const unknownClient: ClientFacts = { capabilities: {} };
 interface FunctionProgram {
   readonly executor: Executor;
   readonly guest: GuestProgram;
-  /** Gives the program for a call that begins now, if it may change. */
+  /** Resolves the program of a call, if it can change. */
   readonly current: (() => Promise<GuestProgram>) | undefined;
 }
 
@@ -172,7 +169,7 @@ class GuestFunction {
     return executor.call(guest, this.#callOf(args, given, onLine));
   };
 
-  /** Collects what the function yields, unless the caller takes it as it comes. */
+  /** Collects the yields, unless the caller takes a stream. */
   readonly runCollected: Run = async (args, given, onLine) => {
     if (given.onProgress) return this.run(args, given, onLine);
     const collected = new Collected(this.#options.outputBytes);
@@ -236,13 +233,10 @@ function tracing({ requestId, context }: Trace): JsonObject {
   return { requestId, ...(context && { trace: { ...context } }) };
 }
 
-/** Memory that a block takes besides its text. */
+/** Overhead of a block, in addition to its text. */
 const BLOCK_UNITS = 32;
 
-/**
- * Collects a stream's yields for a caller that takes no stream: when a generator returns nothing, its yields are the
- * result.
- */
+/** Collects the yields of a generator for a caller that takes no stream: they are the result if it returns nothing. */
 export class Collected {
   readonly #outputBytes: number;
   readonly #blocks: Json[] = [];
@@ -252,9 +246,9 @@ export class Collected {
     this.#outputBytes = outputBytes;
   }
 
-  /** Throws when the yields exceed what a result may hold, which ends the call. */
+  /** Throws when the yields exceed the limit of a result, which ends the call. */
   readonly add = (event: Json): void => {
-    // A progress figure is not part of the result.
+    // Progress is not part of the result.
     if (isObject(event) && typeof event["progress"] === "number") return;
     const block = isContentBlock(event) ? event : text(typeof event === "string" ? event : JSON.stringify(event));
     this.#units += JSON.stringify(block).length + BLOCK_UNITS;
@@ -266,7 +260,7 @@ export class Collected {
     this.#blocks.push(block);
   };
 
-  /** The outcome of a call whose events were added here. */
+  /** The outcome of the call, with the collected yields if it returned nothing. */
   outcomeOf(outcome: GuestOutcome): GuestOutcome {
     if (this.#units > this.#outputBytes) {
       const message = `it yields more than ${this.#outputBytes} bytes (${limitVariable("outputBytes")}); a client that accepts a stream gets all of it`;
@@ -283,9 +277,9 @@ interface Script {
   readonly tenant: string;
   readonly server: string;
   readonly text: () => Promise<string>;
-  /** Like `argumentTexts`, for long arguments. */
+  /** `argumentTexts` for long arguments, off-thread. */
   readonly textsIn: (args: JsonText, names: readonly string[]) => Promise<ScriptTexts>;
-  /** Its secrets, which also become environment variables. */
+  /** Secrets, set as environment variables. */
   readonly grant?: Grant | undefined;
   readonly environment?: Granted["environment"];
   readonly foldersNow?: Granted["foldersNow"];
@@ -293,12 +287,11 @@ interface Script {
 }
 
 /**
- * Runs a shell definition. Each argument is an environment variable under its own name, and stands in `$1`, `$2`, … in
- * the order of the parameters. Answers, options and context, if any, are JSON in `BERTH_ANSWERS`, `BERTH_OPTIONS` and
- * `BERTH_CONTEXT`. The request's id is in `BERTH_REQUEST_ID`, its trace where OpenTelemetry looks for it (`TRACEPARENT`,
- * `TRACESTATE` and `BAGGAGE`), and the places of its folders in `BERTH_FOLDER_<name>`. The output is the result, or says what
- * the result is (`outcome/envelope.ts`); an exit code other than 0 is an error with the end of stderr. `warn` hears of a
- * script that contradicts itself.
+ * Runs a shell definition. Arguments are environment variables of the same name, and `$1`, `$2`, … in the order of the
+ * parameters. Answers, options and context are JSON in `BERTH_ANSWERS`, `BERTH_OPTIONS` and `BERTH_CONTEXT`. The request
+ * id is in `BERTH_REQUEST_ID`, the trace in OpenTelemetry's variables (`TRACEPARENT`, `TRACESTATE`, `BAGGAGE`), paths of
+ * folders in `BERTH_FOLDER_<name>`. The output is the result, plain or in an envelope (`outcome/envelope.ts`). A non-zero
+ * exit code is an error with the end of stderr. `warn` is called for a contradictory envelope.
  */
 export function scriptRun(
   executor: Executor,
@@ -369,7 +362,7 @@ function hidingErrors(outcome: GuestOutcome, hide: (text: string) => string): Gu
   return outcome.ok ? outcome : { ok: false, error: { ...outcome.error, message: hide(outcome.error.message) } };
 }
 
-/** The environment variables that tell a script of its call, besides the arguments: what `_meta` tells an upstream. */
+/** Environment variables for what upstreams get in `_meta`. */
 function told(context: CallContext): Record<string, string> {
   const { [TOOL_KEY]: tool, [CONTEXT_KEY]: surroundings } = contextMeta(context);
   const { answers, options } = (tool ?? {}) as JsonObject;

@@ -24,12 +24,12 @@ export interface ToolParts {
   readonly validatorOf: ValidatorOf;
   /** Reads a result that is too long for the serving thread. */
   readonly readResult: (task: ResultTask) => Promise<ReadGuestResult>;
-  /** Tells callers where the function threw. */
+  /** Adds to error messages where the function threw. */
   readonly errorLocations: boolean;
   readonly limits: RetryLimits & { readonly callMs: number };
 }
 
-/** A tool that a function or a script carries out by `run`; here what comes back is read, and failures become results. */
+/** A tool that runs a function or a script. Reads the outcome, and turns failures into results. */
 export function createTool(
   contract: ToolContract,
   run: Run,
@@ -84,7 +84,7 @@ export function createTool(
   function failed(error: GuestFailure, options: CallOptions): CallEnd {
     const what = `The tool "${name}"`;
     const { reason, protocol } = error;
-    // Transient only if the function itself says so: only it knows if its work may be done twice.
+    // Only the function knows whether it can safely run twice.
     const transient = error.retriable && reason === "thrown" ? error.message : undefined;
     const isOwn = reason === "thrown" || reason === "unwritable";
     const deadline = options.deadlineMs === undefined ? "callMs" : "taskMs";
@@ -105,7 +105,7 @@ export function createTool(
     if (checked === undefined) return ended(result);
     const made = (broken: string | undefined): CallEnd =>
       ended(broken === undefined ? result : brokenBy(sayBroken(broken, value, own)));
-    // A request error would say that nothing was done.
+    // Not a request error, which would imply that the tool did not run.
     const notRead = (error: unknown): CallEnd => ended(failure(messageOf(`The tool "${name}"`, resultNotRead(error))));
     return checked.then(made, notRead);
   }

@@ -23,23 +23,23 @@ import { type RoundEnd, withoutSuspended } from "../upstreams/upstream-call.ts";
 import type { Consent } from "./consent.ts";
 import { type Invocable, invocableTool } from "./invoke.ts";
 
-/** The parts of an upstream's tool besides its contract. */
+/** What a tool of an upstream needs in addition to its contract. */
 export interface UpstreamToolParts {
   readonly hosted: HostedUpstream;
-  /** The upstream's own contract of the tool, not the one that clients see. */
+  /** The contract that the upstream lists, before changes by the entry. */
   readonly original: ToolContract;
-  /** Its calls may be tasks of the upstream. */
+  /** Its calls may become tasks of the upstream. */
   readonly isTaskTool: boolean;
-  /** The options that it finds in its call's context. */
+  /** Options from the entry, sent in the context of calls. */
   readonly configured: JsonObject;
   readonly journal: ToolJournal;
   readonly consent?: Consent | undefined;
   readonly limits: RetryLimits & Pick<Limits, "upstreamCallMs">;
-  /** Called when the tool contradicts itself. */
+  /** Called for a contradictory result. */
   readonly warn: (message: string) => void;
 }
 
-/** A tool that the upstream carries out, and whose arguments it checks. */
+/** A tool of an upstream, which validates the arguments itself. */
 export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): Tool {
   const { hosted, original, isTaskTool, configured, journal, consent, limits, warn } = parts;
   const { name } = original;
@@ -50,16 +50,16 @@ export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): 
     limits,
     callMs: limits.upstreamCallMs,
     run(args, options) {
-      // Repeats the arguments if there is anything else to say, which is rare.
+      // The context repeats the arguments, so omit it if it has nothing else.
       const context = contextMeta(createCallContext(name, args, options, configured));
       const meta = isEmpty(context) ? options.meta : { ...options.meta, ...context };
       const { task } = options;
-      // A legacy upstream has wrapped the value itself.
+      // A legacy upstream has already wrapped the value.
       const isLegacy = options.isLegacy && !isWrapped(original);
       const request = { method: "tools/call", name, args, served: original, meta, task, isLegacy } as const;
       return hosted.run(request, options);
     },
-    // A retry resumes no suspended call.
+    // A retry is a new call, so it must not resume a suspended one.
     optionsToRetry: (options) =>
       options.answers ? { ...options, answers: withoutSuspended(options.answers) } : options,
     read(end) {
@@ -76,17 +76,17 @@ export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): 
   return { ...tool, cancelTask: (task, options) => hosted.cancelTask(task, options) };
 }
 
-/** The upstream says with each call whether it has become a task. */
+/** The upstream decides for each call whether it becomes a task. */
 const MAY_BECOME_TASK = { required: false, deferred: true };
 
-/** True for a tool whose calls the upstream may carry out as tasks. */
+/** True for a tool whose calls may become tasks. */
 export function mayBecomeTask({ extensions }: Contract, { execution }: ToolContract): boolean {
   const { taskSupport } = execution ?? {};
   if (taskSupport !== undefined) return taskSupport === "optional" || taskSupport === "required";
   return extensions?.[EXTENSION_TASKS] !== undefined;
 }
 
-/** A tool that waits for a person: a client that knows it from before is told why it is not called. */
+/** A withheld tool. Clients that have it from an earlier list get an error that explains why. */
 export function heldTool(contract: ToolContract, journal: ToolJournal): Tool {
   return {
     contract,
@@ -99,7 +99,7 @@ export function heldTool(contract: ToolContract, journal: ToolJournal): Tool {
   };
 }
 
-/** An upstream that did not finish makes a failed call; the error of one that refused the request is passed on. */
+/** Turns a failure of the upstream into a result; passes on its error if it refused the request. */
 function asFailure(error: unknown, { failuresReject }: CallOptions): CallResult {
   const passed = passedOn(error, failuresReject === true && isEndOfTask(error));
   if (!(passed instanceof BerthError) || failuresReject) throw passed;
@@ -124,15 +124,15 @@ function isEmpty(value: JsonObject): boolean {
   return true;
 }
 
-/** The approved contents of a URI, as far as anything was approved of them. */
+/** What is approved of the contents of a URI. */
 export interface ApprovedContents {
-  /** The digest of an app; null where no contents of it were approved: then nobody gets any. */
+  /** Digest of an app; null if no contents are approved, so none are served. */
   readonly app?: Cid | null | undefined;
-  /** The skills in whose folders it is, the innermost first. */
+  /** Skills whose folders contain it, innermost first. */
   readonly skills: readonly SkillContract[];
 }
 
-/** A resource that the upstream reads, listed or not. */
+/** A resource of the upstream, listed or not. */
 export function upstreamResource(hosted: HostedUpstream, uri: string, { app, skills }: ApprovedContents): Resource {
   const [skill] = skills;
   return {
@@ -154,15 +154,15 @@ export function upstreamResource(hosted: HostedUpstream, uri: string, { app, ski
   };
 }
 
-/** Throws `upstream_changed` for contents that nobody approved, and has the upstream looked at again. */
+/** Throws `upstream_changed` for contents that are not approved, and triggers a new inspection of the upstream. */
 function checkApp(hosted: HostedUpstream, uri: string, approved: Cid | null, { contents }: ReadResult): void {
   if (approved !== null && hashAppContents(contents, appBounds.upstreamAppBytes) === approved) return;
   hosted.upstream.hasChanged();
-  const detail = `the app "${uri}" is not what was approved; it is withheld until a person approves the change`;
+  const detail = `the app "${uri}" differs from the approved one; it is withheld until the change is approved`;
   throw new BerthError("upstream_changed", detail);
 }
 
-/** Throws `upstream_changed` for a file that has not the digest approved with its skill, and has the upstream looked at again. */
+/** Like `checkApp`, for a file whose digest differs from the one approved with its skill. */
 function checkFile(hosted: HostedUpstream, uri: string, skills: readonly SkillContract[], read: ReadResult): void {
   const listed = skills.flatMap(({ resources }) =>
     resources === "dynamic" ? [] : resources.filter((file) => file.uri === uri),
@@ -171,11 +171,11 @@ function checkFile(hosted: HostedUpstream, uri: string, skills: readonly SkillCo
   const digest = read instanceof LongObject ? read.file : hashSkillFile(read.contents);
   if (listed.every((file) => file.digest === digest)) return;
   hosted.upstream.hasChanged();
-  const detail = `the file "${uri}" is not what was approved with its skill: it has another digest, and is not passed on`;
+  const detail = `the file "${uri}" is withheld: its digest differs from the one approved with its skill`;
   throw new BerthError("upstream_changed", detail);
 }
 
-/** A file of a skill that waits for a person: a client that knows it from before is told why it is not read. */
+/** A file of a withheld skill; see `heldTool`. */
 export function heldFile({ uri }: SkillContract): Resource {
   return { read: () => Promise.reject(heldBack("skill", uri)) };
 }
@@ -201,7 +201,7 @@ export function upstreamPrompt(hosted: HostedUpstream, contract: PromptContract)
   };
 }
 
-/** A prompt that waits for a person: a client that knows it from before is told why it is not there. */
+/** A withheld prompt; see `heldTool`. */
 export function heldPrompt(contract: PromptContract): Prompt {
   return { contract, get: () => Promise.reject(heldBack("prompt", contract.name)) };
 }
@@ -225,7 +225,7 @@ export function upstreamCompleter(hosted: HostedUpstream, ref: JsonObject, argum
   };
 }
 
-/** -32002 until 2025-11-25, -32602 since. */
+/** -32002 up to 2025-11-25, -32602 since. */
 function isNotFound(error: unknown): boolean {
   if (!(error instanceof UpstreamError) || error.code !== "upstream_refused") return false;
   return [-32002, -32602].includes(error.data?.["rpc"] as number);
@@ -234,14 +234,14 @@ function isNotFound(error: unknown): boolean {
 /** Turns a failure into the error that the caller gets. An upstream's own errors keep their code, message and data. */
 function passedOn(error: unknown, isWithinTask = false): unknown {
   const { upstreamErrorBytes } = errorBounds;
-  // Only an administrator may see where it is wrong: the URI may hold what callers must not see.
+  // The data of the error shows the URI, which may contain secrets.
   if (error instanceof BerthError && error.code === "launcher_invalid") {
     return new BerthError("upstream_not_started", error.message, { cause: error });
   }
   if (!(error instanceof UpstreamError) || error.code !== "upstream_refused") return error;
   const { rpc, message, data } = error.data ?? {};
   if (typeof rpc !== "number" || typeof message !== "string") return error;
-  // Within a task, no error reads as one about the way to it.
+  // The error of a task cannot be mistaken for one of the connection.
   if (!Number.isSafeInteger(rpc) || (OF_THE_WAY.has(rpc) && !isWithinTask))
     return withoutData(error, rpc, message, upstreamErrorBytes);
   const isShort = data !== undefined && Buffer.byteLength(JSON.stringify(data)) <= upstreamErrorBytes;
@@ -251,19 +251,18 @@ function passedOn(error: unknown, isWithinTask = false): unknown {
   return new RelayedError(code, said, error);
 }
 
-/** True for the error that a task of the upstream ended with. */
+/** True for the final error of a task of the upstream. */
 function isEndOfTask(error: unknown): boolean {
   return error instanceof UpstreamError && error.data?.["isOfTask"] === true;
 }
 
 const INVALID_PARAMS = -32602;
-/** 2026-07-28: this caller's client lacks a capability; the upstream was told which ones it has. */
+/** 2026-07-28: the client lacks a required capability. The upstream knows the client's capabilities. */
 const MISSING_CAPABILITY = -32021;
 
 /**
- * Codes about the connection between Berth and the upstream, or that would read as an answer of Berth's own: that it
- * does not know the client's method or session, or cannot read its message. Such an error becomes an internal one
- * (-32603) with the code in its data.
+ * Codes about the connection between Berth and the upstream. Passed on, they would look like errors of Berth's own
+ * connection with the client, so they become internal errors (-32603) with the code in their data.
  *
  * Parse error, invalid request, unknown method, not initialized or no such resource, wrong header, version, cancelled.
  */

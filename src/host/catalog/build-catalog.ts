@@ -46,13 +46,13 @@ import { loadUpstream, type UpstreamDependencies } from "./upstream-catalog.ts";
 
 export interface LoadDependencies extends CompilingParts, UpstreamDependencies, GrantDependencies {
   readonly executor: Executor;
-  /** Checks what comes in and goes out. */
+  /** Validates arguments and results. */
   readonly checks: Checks;
-  /** The identity of the compiler behind `compile`; a release records it. */
+  /** The identity of the compiler behind `compile`, recorded with each release. */
   readonly compiler: Cid;
-  /** Tells callers where a function threw; off by default. */
+  /** Adds to error messages where a function threw; off by default. */
   readonly errorLocations?: boolean;
-  /** Any server of a tenant, as `Host.server` gives it. */
+  /** Any server of a tenant; see `Host.server`. */
   readonly serverOf: (tenant: string, name: string) => Catalog | Promise<Catalog>;
   readonly limits: UpstreamDependencies["limits"] & FetchLimits & Pick<Limits, "callMs" | "outputBytes">;
 }
@@ -62,26 +62,26 @@ export interface Made {
   /** Undefined when the entry itself defines the server. */
   readonly definition: Cid | undefined;
   readonly entry: ServerEntry;
-  /** True for offers to leave out. */
+  /** True for offers to omit. */
   readonly isHidden: (offer: Offer) => boolean;
-  /** An earlier release: nothing about it is new, so nothing is recorded. */
+  /** An earlier release, which is not recorded again. */
   readonly isEarlier?: boolean;
 }
 
-/** A release with what its code was compiled to: all of a catalog that does not depend on the host. */
+/** A release with its compiled code: the part of a catalog that does not depend on the host. */
 export interface PreparedRelease extends CompiledDefinition {
   readonly release: Release;
 }
 
 interface Built {
   readonly catalog: Catalog;
-  /** They belong to the release. */
+  /** The blocks of the release. */
   readonly blocks: readonly Block[];
-  /** Absent for an upstream, whose own process says what it offers. */
+  /** Absent for an upstream, whose offer comes from its process. */
   readonly prepared?: PreparedRelease;
 }
 
-/** Makes a release, unless it is `prepared`, and the catalog that serves it. */
+/** Builds a release, unless it is `prepared`, and its catalog. */
 export async function buildCatalog(
   tenant: string,
   server: string,
@@ -97,7 +97,7 @@ export async function buildCatalog(
   }
   const parts = { ...dependencies, compileOnce: compilingOnce(tenant, dependencies) };
   const ready = prepared ?? (await prepareRelease(tenant, server, made, port, parts));
-  // A trial, which may have prepared it, holds nothing.
+  // A trial may have prepared the release without retaining its code.
   if (prepared) await parts.compileOnce.hold(prepared);
   const catalog = await serveRelease(tenant, server, made, ready, port, parts);
   return { catalog, blocks: ready.release.blocks, prepared: ready };
@@ -140,7 +140,7 @@ async function prepareRelease(
   return { ...code, release };
 }
 
-/** The entry with the grants that its server gets beside it. */
+/** The entry with the operator's grants, if any. */
 function givenTo(
   entry: ServerEntry,
   { requested = [] }: Pick<CompiledDefinition["found"], "requested">,
@@ -149,7 +149,7 @@ function givenTo(
   return operatorGrants ? withOperatorGrants(entry, requested, operatorGrants) : entry;
 }
 
-/** The catalog of a release for one host, to which its code turns through `port`. */
+/** Builds the catalog of a release. Its code sends requests to `port`. */
 async function serveRelease(
   tenant: string,
   server: string,
@@ -191,14 +191,14 @@ async function serveRelease(
   const fillPrompt = (task: PromptTask) => dependencies.checks.fillPrompt(tenant, task);
   const code = (): Promise<Uint8Array> => dependencies.compileOnce.code(server, definition ?? "", bundle ?? "");
   const runOf = runFactory({ tenant, server, language, bundle, code, granted }, dependencies);
-  /** The run of an item that is no tool: its author sees its lines like those of a tool. */
+  /** Runs of prompts, resources and completions also log to the server's activity. */
   const heardRunOf = (callee: Parameters<typeof runOf>[0]): Run => {
     const [run, onLine] = [runOf(callee), journal.lines(callee.name)];
     return (args, options) => run(args, options, onLine);
   };
   const released = new Map(release.tools.map((tool) => [tool.contract.name, tool]));
   const tools = new Map<string, Tool>();
-  /** Made on its first call: most tools are only listed, and what calls need is ten times as large. */
+  /** Created on first call: most tools are only listed, and what calls need is ten times as large. */
   const toolOf = (name: string): Tool | undefined => {
     const tool = released.get(name);
     if (!tool || tools.has(name)) return tools.get(name);
@@ -305,12 +305,12 @@ async function serveRelease(
   return catalog;
 }
 
-/** Made apart from the catalog, which it does not keep alive. */
+/** A function of its own, so that it does not retain the catalog. */
 function givesOf({ files }: ServedSkills, others: Catalog["gives"]): Catalog["gives"] {
   return (uri) => files.has(uri) || others(uri);
 }
 
-/** Looks up Berth's own URI schemes separately, so that a template with another beginning cannot match them. */
+/** Looks up Berth's own URI schemes separately, so that a template such as `{+uri}` cannot match them. */
 function bySchemes<Item extends { readonly uri: string }, Found>(
   items: readonly Item[],
   lookUp: (some: readonly Item[]) => (uri: string) => Found,
@@ -320,7 +320,7 @@ function bySchemes<Item extends { readonly uri: string }, Found>(
   return (uri) => (isOwnUri(uri) ? own : others)(uri);
 }
 
-/** Many tools of an entry may share one function, each with all of its schemas. */
+/** An entry may define many tools from one function, each with all of its schemas. */
 function checkSize(server: string, { tools, resources, prompts }: Offered, skills: ServedSkills): void {
   const { contractBytes, contractValues } = contractBounds;
   let [bytes, values] = [0, 0];
@@ -330,15 +330,13 @@ function checkSize(server: string, { tools, resources, prompts }: Offered, skill
     values += countValues(contract, contractValues);
     if (bytes <= contractBytes && values <= contractValues) continue;
     const limit =
-      bytes > contractBytes
-        ? `more than ${contractBytes} bytes together`
-        : `more than ${contractValues} values together`;
+      bytes > contractBytes ? `more than ${contractBytes} bytes` : `more than ${contractValues} JSON values`;
     const message = `The server's contract has ${limit}; offer less, use simpler types, or split the server`;
     throw refused(server, [{ code: "too-large", message, severity: "error" }]);
   }
 }
 
-/** Made apart from the catalog, so that keeping identities does not keep the catalog alive. */
+/** A function of its own, so that cached identities do not retain the catalog. */
 function implementations({ tools }: Release, entry: ServerEntry, bundle: Cid | null): (tool: string) => unknown {
   const called = new Map(
     tools.map(({ contract, function: own, fixed }) => [
@@ -349,7 +347,7 @@ function implementations({ tools }: Release, entry: ServerEntry, bundle: Cid | n
   return (tool) => called.get(tool);
 }
 
-/** The resources whose content the entry takes from Berth URIs. */
+/** Resources whose content comes from Berth URIs in the entry. */
 function linksOf({ resources }: Release): Link[] {
   return resources.flatMap((resource) =>
     resource.source.kind === "content" && resource.source.content.kind === "uri"

@@ -9,12 +9,12 @@ interface Slot {
   usedSinceLastSweep: boolean;
 }
 
-/** Catalogs that are kept in memory; the longest unused one is removed first. */
+/** Maximum number of cached catalogs. */
 export const cacheBounds = fixed({ catalogs: 512 });
 
 /**
- * Loaded catalogs, limited in number and total size. Eviction is second-chance, so a look-up only sets a flag;
- * concurrent loads of one server share their work.
+ * Loaded catalogs, limited in number and total size, with second-chance eviction, so that a lookup only sets a flag.
+ * Concurrent loads of a server share one promise.
  */
 export class CatalogCache {
   readonly #bytesMax: number;
@@ -39,7 +39,7 @@ export class CatalogCache {
     return this.#tenants.get(tenant)?.get(server)?.catalog;
   }
 
-  /** With `ifRoom`, keeps the catalog only when no other must be evicted. */
+  /** With `ifRoom`, caches the catalog only if no other must be evicted. */
   load(
     tenant: string,
     server: string,
@@ -65,7 +65,7 @@ export class CatalogCache {
     return promise;
   }
 
-  /** The next look-up loads it again. */
+  /** Removes a server, also while it is being loaded. */
   drop(tenant: string, server: string): void {
     const slots = this.#tenants.get(tenant);
     if (slots) this.#remove(slots, server);

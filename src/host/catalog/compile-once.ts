@@ -23,13 +23,13 @@ import type { CompileFor } from "./compile-queue.ts";
 
 export interface CompileOnce {
   (definition: Cid, source: DefinitionSource): Promise<CompiledResult>;
-  /** A definition with the packages that it reaches. Rejects as `loadDefinition` does. */
+  /** A definition with the packages that it imports. Rejects like `loadStoredDefinition`. */
   source(server: string, definition: Cid): Promise<DefinitionSource>;
-  /** The packages that all sources so far reach together. */
+  /** The packages that all sources loaded so far import. */
   packages(): PackagesInReach | undefined;
-  /** The compiled code of a definition in UTF-8. A copy damaged on disk is compiled again from the definition. */
+  /** The compiled code of a definition. If the stored copy is damaged, compiles again. */
   code(server: string, definition: Cid, bundle: Cid): Promise<Uint8Array>;
-  /** Keeps the stored result as long as the tenant. One that is gone is made again when its code is needed. */
+  /** Retains the stored result as long as the tenant exists. A missing one is compiled again when needed. */
   hold(compiled: Pick<CompiledDefinition, "found" | "compiled">): Promise<void>;
 }
 
@@ -39,24 +39,23 @@ const RETRY_AFTER_S = 5;
 export interface CompilingParts {
   readonly store: Store;
   readonly compile: CompileFor;
-  /** The key of what a compiler makes of a definition; that of `compile` by default. */
+  /** The key of a compiler's result for a definition. Default compiler: that of `compile`. */
   readonly compileKey: (
     definition: Cid,
     source: Pick<DefinitionSource, "language" | "server" | "packages">,
     compiler?: Cid,
   ) => string;
-  /** The packages that definitions may import. Default: those of the tenant now. */
+  /** The packages that definitions may import. Default: the tenant's current packages. */
   readonly packageSet?: PackageSet | undefined;
-  /** Looks up what was not compiled here. Default: the current claims of the tenant's boot image. */
+  /** Looks up results that were not compiled here. Default: the current claims of the tenant's boot image. */
   readonly claimed?: ClaimLookup;
-  /** Without it, code is read from the store for each process. */
+  /** Without it, code is read from the store for each guest process. */
   readonly keptCode?: KeptCode | undefined;
 }
 
 /**
- * Discovers and bundles each source once, for the first caller that needs it (invariant 2). Results stay as long as the
- * tenant that uses them. Results compiled here take precedence over an image's claims. Throws `compiler_failed`, and
- * stores nothing, when the source is not at fault.
+ * Discovers and bundles each source once, on first use. Results are retained as long as the tenant exists, and take
+ * precedence over the claims of an image. Throws `compiler_failed`, and stores nothing, if the source is not at fault.
  */
 export function compilingOnce(
   tenant: string,
@@ -94,7 +93,7 @@ export function compilingOnce(
     return (await claimed(store, tenant, key)) ?? compileAnew(key, definition, source);
   };
 
-  /** True if the store fails, too: the result is still there, and is made again once it is not. */
+  /** Also true if the store fails: the result still exists, and a deleted one is compiled again. */
   const isHeld = (tenant: string, keys: readonly string[]): Promise<boolean> =>
     store.holdDerived(tenant, keys).catch((error: unknown) => {
       if (error instanceof BerthError && error.code === "store_failed") return true;
@@ -110,7 +109,7 @@ export function compilingOnce(
     const read = async (): Promise<Uint8Array | undefined> => {
       const bytes = await unlessDamaged(store.derived(bundle));
       if (bytes && matches(bundle, bytes)) return bytes;
-      // A claimed bundle is content of the tenant.
+      // The bundle of a claim is content of the tenant.
       return unlessDamaged(store.content(tenant, bundle));
     };
     let bytes = await read();
@@ -128,7 +127,6 @@ export function compilingOnce(
   return Object.assign(compileOnce, { source, packages, code, hold });
 }
 
-/** The compiled definition of a server. */
 export interface CompiledDefinition {
   readonly found: CompiledResult;
   readonly language: DefinitionSource["language"];
@@ -137,7 +135,7 @@ export interface CompiledDefinition {
   readonly compiled: string | null;
 }
 
-/** A server without a definition has no code; one whose entry offers nothing either is refused. */
+/** Compiles a server's definition. Rejects with `server_refused` if there is neither code nor an offer in the entry. */
 export async function compiledDefinition(
   server: string,
   { definition, entry }: { definition: Cid | undefined; entry: ServerEntry },
@@ -147,7 +145,7 @@ export async function compiledDefinition(
   if (definition === undefined) {
     const offers = [...entry.resources, ...Object.keys(entry.prompts), ...Object.keys(entry.transforms)];
     if (offers.length === 0) {
-      throw refused(server, [problem("missing-definition", "No definition is named for this server")]);
+      throw refused(server, [problem("missing-definition", "This server has no definition")]);
     }
     const found = { ...emptyDiscovery, problems: [], bundle: null };
     return { found, language: "typescript", bundle: null, compiled: null };
@@ -163,7 +161,7 @@ export async function compiledDefinition(
   return { found, language, bundle: found.bundle, compiled: compileKey(definition, source) };
 }
 
-/** Reports the first error of the whole server: an error of one tool seldom stops it. */
+/** Uses the first error that affects the whole server, if any, because an error of one tool rarely prevents serving. */
 export function refused(server: string, problems: readonly Problem[]): BerthError {
   const errors = problems.filter(({ severity }) => severity === "error");
   const first = errors.find(({ tool }) => tool === undefined) ?? errors[0] ?? problems[0];
@@ -176,7 +174,7 @@ function problem(code: string, message: string): Problem {
 
 const setsRead = new BoundedMap<Cid, PackageSet | undefined>(64);
 
-/** The packages of a tenant: the value of its variable `packages`; undefined where it has none, or none that can be read. */
+/** The packages in a tenant's variable `packages`; undefined if it is missing or unreadable. */
 export async function packageSetOf(store: Store, tenant: string): Promise<PackageSet | undefined> {
   const record = await store.name(tenant, "variable", PACKAGES);
   if (!record) return undefined;

@@ -4,7 +4,7 @@ import type { CancelSignal } from "../../lib/cancellation.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { FairSemaphore } from "../../lib/fair-semaphore.ts";
 
-/** Rejects with `cancelled` when the caller gives up before compilation begins. */
+/** Rejects with `cancelled` if `signal` is aborted before compilation starts. */
 export type CompileFor = (
   source: DefinitionSource,
   tenant: string,
@@ -14,15 +14,15 @@ export type CompileFor = (
 
 type Compile = (source: DefinitionSource, help?: CompilerHelp) => Promise<Compiled>;
 
-/** Processor time of one definition on the quick lane, in ms: several times the usual. */
+/** CPU time limit in the quick queue, in ms: several times the usual. */
 export const QUICK_COMPILE_MS = 2_000;
-/** How long a tenant starts on the patient lane after one of its definitions took longer. */
+/** How long a tenant skips the quick queue after exceeding its limit. */
 const PATIENT_FOR_MS = 60_000;
 
 /**
- * Compiles one definition per lane at a time and rotates among the waiting tenants, so that one that saves a hundred
- * times does not block the others. `quick` gives up after `QUICK_COMPILE_MS`; `patient`, on a lane of its own, then
- * compiles again what took too long or too much memory.
+ * Compiles one definition per queue at a time, round-robin among tenants, so that a tenant with many saves does not block
+ * the others. `quick` stops after `QUICK_COMPILE_MS`; `patient`, in a second queue, then retries what exceeded the time or
+ * memory limit.
  */
 export function compilingInTurn(
   quick: Compile,
@@ -41,7 +41,7 @@ export function compilingInTurn(
 
   return async (source, tenant, signal, tarballs) => {
     const help = { tarballs, describe: describingFor?.(tenant) };
-    // Types of packages take longer than the quick lane has.
+    // The types of packages take longer than the quick limit.
     if (!source.packages && !isPatient(tenant)) {
       const compiled = await inTurn(turns.quick, tenant, () => quick(source, help), signal);
       if (!compiled.problems.some(({ code }) => TOO_MUCH.has(code))) return compiled;
@@ -51,7 +51,7 @@ export function compilingInTurn(
   };
 }
 
-/** Problems that a compiler with more time or fresh memory may not have. */
+/** Problems that more time or memory may solve. */
 const TOO_MUCH: ReadonlySet<string> = new Set(["compiler-timeout", "compiler-memory"]);
 
 function newTurns(): FairSemaphore {

@@ -9,42 +9,41 @@ import type { CatalogCache } from "./catalog-cache.ts";
 import { refusalOf } from "./load-catalog.ts";
 import { allowedLaunch, type UpstreamDependencies } from "./upstream-catalog.ts";
 
-/** A server with its state. */
 export interface ServerSummary {
   readonly name: string;
-  /** Comes with Berth: it has no definition or entry to edit. */
+  /** Part of Berth: there is no definition or entry to edit. */
   readonly isBuiltIn?: boolean;
-  /** `unstarted`, `starting`: an upstream of which nothing is known yet; its callers wait. */
+  /** `unstarted`, `starting`: an upstream whose contract is not known yet; calls wait. */
   readonly state: "ready" | "disabled" | "refused" | "unstarted" | "starting";
   readonly description?: string;
   readonly catalog?: Catalog;
   readonly problems: readonly Problem[];
 }
 
-/** A server in a few words, for long lists. */
+/** A short summary of a server, for lists. */
 export interface Overview {
   readonly name: string;
   readonly state: ServerSummary["state"];
   readonly description?: string;
   readonly problems: readonly Problem[];
   readonly isBuiltIn?: boolean;
-  /** The names of its tools, in the order of the contract. */
+  /** Names of tools, in the order of the contract. */
   readonly tools: readonly string[];
-  /** The language of its definition; absent where there is none, or nothing is known of it. */
+  /** Language of the definition, if known. */
   readonly language?: Catalog["language"];
   /** The tools that start programs. */
   readonly starting?: Catalog["starting"];
 }
 
 interface Servers {
-  /** The catalog if it is loaded now. */
+  /** The catalog, if loaded. */
   readonly loaded: (name: string) => Catalog | undefined;
   readonly summarize: (name: string, listed: DirectoryEntry) => Promise<ServerSummary>;
 }
 
 /**
- * Overviews of servers that serve, kept while their definition and entry stand: every look at the list would otherwise
- * load again the servers whose catalogs do not fit in memory.
+ * Caches overviews of served servers while their definition and entry are unchanged. Otherwise each listing would load
+ * the servers whose catalogs do not fit in memory.
  */
 export class Overviews {
   readonly #known = new WeakMap<DirectoryEntry, { overview: Overview; release: Cid; contract: Cid }>();
@@ -61,12 +60,12 @@ export class Overviews {
     });
   }
 
-  /** The server may have changed under the same entry. */
+  /** Call when a server may have changed with the same entry. */
   forget(listed: DirectoryEntry): void {
     this.#known.delete(listed);
   }
 
-  /** Keeps the overviews of entries that say the same in the new directory. */
+  /** Carries over the overviews of entries that are equal in the new directory. */
   follow(before: ReadonlyMap<string, DirectoryEntry> | undefined, now: ReadonlyMap<string, DirectoryEntry>): void {
     for (const [name, listed] of now) {
       const earlier = before?.get(name);
@@ -87,15 +86,13 @@ export class Overviews {
       ...(catalog?.language && { language: catalog.language }),
       starting: catalog?.starting,
     };
-    // A server refused now may be served next time.
+    // A refused server may be served next time.
     if (catalog) this.#known.set(listed, { overview, release: catalog.release, contract: catalog.contractCid });
     return overview;
   }
 }
 
-/**
- * Summarizes servers, each with its state. `peek` gives what is loaded; `look` loads it, and keeps it if there is room.
- */
+/** Summarizes a server. `look` loads it without evicting others. */
 export function createSummarize(
   dependencies: Omit<ApprovalDependencies, "isTrial"> &
     Pick<UpstreamDependencies, "approvals" | "mayStartPrograms" | "log">,
@@ -106,7 +103,7 @@ export function createSummarize(
 
   return summarize;
 
-  /** A list of servers must not wait for upstreams to start, which may take minutes. */
+  /** Lists must not wait for upstreams to start, which may take minutes. */
   async function unknownUpstream(tenant: string, name: string, { entry, refused, enabled }: DirectoryEntry) {
     const uri = entry.upstream;
     if (uri === undefined || refused || !enabled || !upstreams || catalogs.peek(tenant, name)) return undefined;

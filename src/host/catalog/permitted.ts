@@ -6,8 +6,8 @@ import type { Catalog, Contract } from "../offers/catalog.ts";
 import { viewRoom, type Kept } from "../offers/view-cache.ts";
 
 /**
- * Narrows a catalog to what a principal may use: its lists show only that, and nothing else can be called, read or
- * completed. A principal that may use everything gets the catalog itself, with its serialized lists.
+ * Narrows a catalog to what a principal may list, call, read and complete. A principal that may use everything gets the
+ * catalog itself, with its serialized lists.
  */
 export function permittedCatalog(catalog: Catalog, principal: Principal | undefined): Catalog | Promise<Catalog> {
   if (!principal) return catalog;
@@ -27,11 +27,11 @@ export function permittedCatalog(catalog: Catalog, principal: Principal | undefi
   return views.making.get(principal.rights) ?? narrowing(catalog, catalog.narrow, principal, views);
 }
 
-/** The narrowed views of a catalog, for principals that may use a part of it. A call costs three look-ups. */
+/** Cached views of a catalog for principals that may use a part of it. */
 interface Views {
-  /** By rights: the key of their view. */
+  /** The key of a view, by rights. */
   readonly keys: Map<string, { readonly key: string; readonly kept: Kept }>;
-  /** Principals that may use the same of a single server share a view, and the lists that are written for it. */
+  /** Principals that may use the same part of a server share a view and its serialized lists. */
   readonly made: Map<string, { readonly view: Catalog; readonly kept: Kept }>;
   readonly making: Map<string, Promise<Catalog>>;
 }
@@ -39,7 +39,7 @@ interface Views {
 const viewsOf = new WeakMap<Catalog, Views>();
 const ALL = "";
 
-/** Approximate memory use of each. */
+/** Approximate sizes in memory. */
 const [KEY_BYTES, VIEW_BYTES, SERVER_BYTES, ITEM_BYTES] = [600, 2_000, 400, 200];
 
 function setKey(views: Views, rights: string, key: string): void {
@@ -57,7 +57,7 @@ function setView(views: Views, key: string, view: Catalog): void {
   views.made.set(key, { view, kept });
 }
 
-/** Which tools of a server a principal may call, at its own address and at the one of all servers. */
+/** Returns a predicate for the tools of a server that a principal may call. */
 export function callableBy(
   principal: Principal,
   { server, starting }: Pick<Catalog, "server" | "starting">,
@@ -98,7 +98,7 @@ function narrowing(
       if (view !== catalog) setView(views, rights, view);
       return view;
     })
-    // The callers that wait hear of a failure, and the next one tries again.
+    // A failure is not cached: only waiting callers get it.
     .finally(() => views.making.delete(rights));
   views.making.set(rights, making);
   return making;
@@ -107,14 +107,14 @@ function narrowing(
 interface Permitted {
   readonly tools: Catalog["contract"]["tools"];
   readonly callsAll: boolean;
-  /** May use everything that is not a tool. */
+  /** May use everything except tools. */
   readonly reads: boolean;
 }
 
 function viewOf(catalog: Catalog, { tools, callsAll, reads }: Permitted): Catalog {
   const { contract, readsUris = false } = catalog;
   const names = new Set(tools.map(({ name }) => name));
-  // Only callers that may call all may call a tool that no list shows.
+  // An unlisted tool requires the right to call all tools.
   const calls = (name: string): boolean => callsAll || names.has(name);
   return {
     ...catalog,

@@ -5,12 +5,11 @@ import type { Log } from "../../lib/log.ts";
 import type { Store } from "../../store/store.ts";
 import { cacheBounds } from "./catalog-cache.ts";
 
-/** The parts that writing releases needs. */
 interface PutDependencies {
   readonly store: Store;
-  /** The identity of the compiler, which a release records. */
+  /** The identity of the compiler, recorded with each release. */
   readonly compiler: Cid;
-  /** Bytes of content that a tenant may hold; unlimited without it. */
+  /** The storage quota of a tenant; unlimited by default. */
   readonly storedBytesOf?: (tenant: string) => number;
 }
 
@@ -18,17 +17,17 @@ export interface RecorderDependencies extends PutDependencies {
   readonly log: Log;
 }
 
-/** Records a release, so that it stays addressable and its name's history lists the server's versions. */
+/** Records a release, so that it remains addressable and is listed in the server's history. */
 export type RecordRelease = (
   tenant: string,
   server: string,
   release: Cid,
   blocks: readonly Block[],
-  /** An upstream's release, which may change by itself. */
+  /** The release of an upstream, which can change without an edit. */
   isOfOthers?: boolean,
 ) => Promise<void>;
 
-/** Tells whether the server still is in the store what it was loaded as. */
+/** True if the server in the store is still the one that was loaded. */
 export type IsOfNow = () => Promise<boolean>;
 
 interface Recorded {
@@ -36,42 +35,42 @@ interface Recorded {
   readonly release: Cid;
   readonly blocks: readonly Block[];
   readonly isOfOthers?: boolean | undefined;
-  /** The release that it follows, if it may follow no other. */
+  /** If set, the write fails unless this is the current release. */
   readonly expected?: Cid | null;
 }
 
 interface Waiting extends Recorded {
   readonly tenant: string;
-  /** The server's last release when this one was made: what was saved since must not be undone. */
+  /** The current release when this one was created: later saves must not be undone. */
   readonly expected: Cid | null;
 }
 
-/** Releases written in one transaction, which takes some milliseconds. */
+/** Releases per transaction, which takes a few milliseconds. */
 const RECORDS_AT_ONCE = 16;
 const AGAIN_MS = 1_000;
 
 /**
- * Records the releases of servers. One that the store cannot take now is served all the same, and recorded later; one
- * that is not written when the process ends is written when its server is loaded again.
+ * Records releases of servers. While the store is unavailable, releases are served and recorded later. A release that is
+ * unrecorded when the process exits is recorded when its server is loaded again.
  */
 export class ReleaseRecorder {
   readonly #dependencies: RecorderDependencies;
   readonly #onDropped: (tenant: string, server: string) => void;
   readonly #waiting = new Map<string, Waiting>();
   #writing: Promise<void> | undefined;
-  /** Set while the store fails. */
+  /** Retry timer while the store fails. */
   #again: NodeJS.Timeout | undefined;
   #isFailing = false;
 
-  /** `onDropped` hears of a server that must be loaded again before it is served: its release was not recorded. */
+  /** `onDropped` is called for a server that must be loaded again because its release was not recorded. */
   constructor(dependencies: RecorderDependencies, onDropped: (tenant: string, server: string) => void) {
     this.#dependencies = dependencies;
     this.#onDropped = onDropped;
   }
 
   /**
-   * Resolves when the release is recorded, or cannot be now. What another process has saved meanwhile stays: a server that
-   * was loaded as it was before is recorded when it is loaded again.
+   * Resolves when the release is recorded, or queued because the store is unavailable. Does nothing if another process has
+   * saved the server meanwhile: it is recorded when it is loaded again.
    */
   record(isOfNow: IsOfNow): RecordRelease {
     return async (tenant, server, release, blocks, isOfOthers) => {
@@ -89,7 +88,7 @@ export class ReleaseRecorder {
     };
   }
 
-  /** Records without waiting for the disk, for callers that go through very many servers. */
+  /** Records in the background, for callers that load many servers. */
   recordLater(isOfNow: IsOfNow): RecordRelease {
     return async (tenant, server, release, blocks, isOfOthers) => {
       const expected = await this.#followedBy(tenant, server, release, isOfNow);
@@ -99,14 +98,14 @@ export class ReleaseRecorder {
     };
   }
 
-  /** The server's last release, null if it has none; undefined if there is nothing to record. */
+  /** The current release that the new one replaces, null if none; undefined if there is nothing to record. */
   async #followedBy(tenant: string, server: string, release: Cid, isOfNow: IsOfNow): Promise<Cid | null | undefined> {
     const current = (await this.#dependencies.store.name(tenant, "release", server))?.cid ?? null;
-    // In this order: a save after the first reading moves the name from what it was.
+    // Read the name first: a save after this read makes the write fail.
     return current !== release && (await isOfNow()) ? current : undefined;
   }
 
-  /** Resolves when no record of a server is pending; undefined when none is. */
+  /** Resolves when pending records of a server are written; undefined if there are none. */
   settled(tenant: string, server: string): Promise<void> | undefined {
     return this.#waiting.has(keyOf(tenant, server)) ? this.#writing : undefined;
   }
@@ -125,7 +124,7 @@ export class ReleaseRecorder {
         await yieldToCalls();
         await this.#writeSome();
       }
-      if (this.#isFailing) this.#dependencies.log.info("the releases that waited for the store are recorded");
+      if (this.#isFailing) this.#dependencies.log.info("the pending releases are recorded");
       this.#isFailing = false;
     } catch (error) {
       this.#failed(error);
@@ -137,7 +136,7 @@ export class ReleaseRecorder {
   #failed(error: unknown): void {
     const { log } = this.#dependencies;
     if (!this.#isFailing)
-      log.warn({ err: error }, "releases cannot be recorded; they are served, and recording is tried again");
+      log.warn({ err: error }, "releases cannot be recorded; they are served, and recording will be retried");
     this.#isFailing = true;
     this.#again ??= setTimeout(() => {
       this.#again = undefined;
@@ -162,21 +161,21 @@ export class ReleaseRecorder {
       if (due.length > 0) await put(this.#dependencies, tenant, due);
     } catch (error) {
       if (isOfStore(error)) throw error;
-      // All wait on, and are looked at again.
+      // Another process changed one of them: check all again.
       if (isMoved(error)) return;
-      // Nothing is lost: releases are recorded when their servers are loaded again.
+      // They are recorded when their servers are loaded again.
       log.warn({ err: error, tenant }, "releases could not be recorded");
       for (const { server } of some) this.#onDropped(tenant, server);
     }
     for (const each of some) {
       const key = keyOf(tenant, each.server);
-      // A newer release may wait by now.
+      // A newer release may be pending.
       if (this.#waiting.get(key) === each) this.#waiting.delete(key);
     }
   }
 }
 
-/** Records as part of a change that is tried, and fails it on failure. */
+/** Records a release immediately, for trials of a change; a failure rejects. */
 export async function recordRelease(
   dependencies: PutDependencies,
   ...[tenant, server, release, blocks, isOfOthers]: Parameters<RecordRelease>
@@ -193,7 +192,7 @@ async function put(dependencies: PutDependencies, tenant: string, some: readonly
   }
 }
 
-/** Limits what upstreams record by themselves: half of a tenant's room is for what people save. */
+/** Upstreams may fill half of a tenant's quota; the rest is reserved for edits. */
 export function roomForOthers(
   { storedBytesOf }: Pick<PutDependencies, "storedBytesOf">,
   tenant: string,
@@ -201,7 +200,7 @@ export function roomForOthers(
   return storedBytesOf ? { storedBytesMax: storedBytesOf(tenant) / 2 } : {};
 }
 
-/** Resolves with false when there is no room: what cannot be kept is served all the same. */
+/** Resolves with false when the quota is exhausted: then the release is served without a record. */
 export async function ifRoom(change: Promise<unknown>): Promise<boolean> {
   try {
     await change;
@@ -248,7 +247,7 @@ function keyOf(tenant: string, server: string): string {
   return JSON.stringify([tenant, server]);
 }
 
-/** The key that says which compiler made a release's code: a later one may make something else of the same source. */
+/** Stores which compiler built a release: a later version may compile the same source differently. */
 export function releaseCompilerKey(release: Cid): string {
   return `release-compiler:${release}`;
 }

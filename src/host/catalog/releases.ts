@@ -19,7 +19,7 @@ import { releaseCompilerKey } from "./release-recorder.ts";
 import type { ReleaseParts } from "./release.ts";
 import { withdrawnOf } from "./withdrawn.ts";
 
-/** Changes that are searched: an author who saves again and again makes many. */
+/** Limit of changes to search, because a history can be long. */
 const CHANGES_MAX = 1_000;
 
 /** One release in the history of a server. */
@@ -29,11 +29,11 @@ export interface ReleaseVersion {
   readonly changedAt: number;
   readonly by: string;
   readonly current: boolean;
-  /** True for a release that is given to nobody until it is reinstated. */
+  /** Not served until it is reinstated. */
   readonly withdrawn: boolean;
 }
 
-/** The latest releases of a server whose content is there, newest first. */
+/** The latest releases of a server whose content exists, newest first. */
 export async function readReleases(store: Store, tenant: string, server: string): Promise<ReleaseVersion[]> {
   const history = await store.history(tenant, "release", server, CHANGES_MAX);
   const current = history[0]?.cid;
@@ -60,20 +60,19 @@ export async function readReleases(store: Store, tenant: string, server: string)
   return releases;
 }
 
-/** Earlier releases that stay loaded in one process. */
+/** Maximum number of loaded earlier releases. */
 const RELEASES_MAX = 64;
 
 export interface EarlierReleases {
-  /** `now` is the server's current entry, which decides its releases' grants. Also rejects with `server_refused`. */
+  /** `now` is the server's current entry, which limits the grants of its releases. May reject with `server_refused`. */
   load(tenant: string, server: string, release: Cid, now: DirectoryEntry): Promise<Catalog | undefined>;
-  /** Forgets all releases of a tenant. */
+  /** Unloads all releases of a tenant. */
   forget(tenant: string): void;
 }
 
 /**
- * Loads earlier releases of a server by CID, so that work begun in one can end in it. Each is rebuilt from its parts,
- * and given only when the result is the very same release. Its code gets the grants that both its own entry and the
- * current one give.
+ * Loads earlier releases of a server by CID. Each is rebuilt from its parts, and served only if the result has the same
+ * CID. Its code gets the grants that both its own entry and the current one have.
  */
 export function createEarlierReleases(
   portOf: (tenant: string, server: string) => HostPort,
@@ -88,7 +87,7 @@ export function createEarlierReleases(
       const loading = known ?? loadRelease({ tenant, server, release, now }, portOf(tenant, server), dependencies);
       loaded.delete(key);
       loaded.set(key, { now, loading });
-      // What failed or is missing may succeed another time.
+      // Do not cache failures.
       const forget = (): boolean => loaded.get(key)?.loading === loading && loaded.delete(key);
       if (!known) loading.then((catalog) => catalog ?? forget(), forget);
       for (const oldest of loaded.keys()) {
@@ -115,7 +114,7 @@ async function loadRelease(
   };
   if (!isCid(release) || !isStructure(release)) return undefined;
   const parts = (await structure(release)) as ReleaseParts | undefined;
-  // A history may be long: it is searched only for content that the tenant has.
+  // Search the history, which may be long, only for content that the tenant has.
   if (!parts || !(await store.had(tenant, "release", server, release))) return undefined;
   const config = await structure(parts.config);
   const packages = parts.packages === undefined ? NO_PACKAGES : asPackageSet(await structure(parts.packages));
@@ -147,10 +146,10 @@ async function loadRelease(
   return built?.catalog.release === release ? { ...built.catalog, pinned: true } : undefined;
 }
 
-/** Not those of the tenant now. */
+/** Prevents the default, which is the tenant's current packages. */
 const NO_PACKAGES: PackageSet = { dependencies: {}, packages: {} };
 
-/** Uses what the release's compiler made; if that is gone, nothing can make it again. */
+/** Uses the stored code of the release's compiler. Without it, the release cannot be rebuilt. */
 async function withCompilerOf(release: Cid, dependencies: LoadDependencies): Promise<LoadDependencies> {
   const { store, compileKey } = dependencies;
   const bytes = await store.derived(releaseCompilerKey(release));

@@ -9,7 +9,7 @@ import type { Store } from "../../store/store.ts";
 import type { Resource } from "../offers/catalog.ts";
 import { contentsOfBytes } from "../offers/resource-contents.ts";
 
-/** The skills of a definition, as its server serves them: under `skill://<server>/`, so that no two servers' are alike. */
+/** The skills of a definition under `skill://<server>/`, so that URIs of servers do not collide. */
 export interface ServedSkills {
   readonly contracts: readonly SkillContract[];
   /** The file behind each URI. */
@@ -34,7 +34,7 @@ function encoded(path: string): string {
   return path.split("/").map(encodeURIComponent).join("/");
 }
 
-/** Takes out what would stand in the place of a skill's file, whose digest clients check. */
+/** Removes resources with the URI of a skill's file: clients verify its digest. */
 export function makeWay({ resources, problems }: Offered, server: string, { files }: ServedSkills): void {
   for (const uri of resources.keys()) {
     if (!files.has(uri)) continue;
@@ -42,7 +42,7 @@ export function makeWay({ resources, problems }: Offered, server: string, { file
     addProblem(
       { pointer: `/${server}`, problems },
       "bad-uri",
-      `${uri} is a file of a skill, and no other resource can be it`,
+      `${uri} is a file of a skill; use another URI for this resource`,
     );
   }
 }

@@ -45,16 +45,16 @@ import type { ApprovalDependencies, ApprovalPort, Own } from "./approvals.ts";
 import { type ReleaseParts, notAmong } from "./release.ts";
 
 export interface UpstreamDependencies extends ApprovalDependencies {
-  /** Gives servers their secrets; without it they get none. */
+  /** Without it, servers get no secrets. */
   readonly grants?: Grants;
-  /** Tells which tenants other than `default` have servers that may start programs; without it, none. */
+  /** Whether servers of tenants other than `default` may start programs; by default, none may. */
   readonly mayStartPrograms?: (tenant: string) => boolean;
-  /** Asks users about calls of the tools that an entry's "consent" names. */
+  /** Asks users for consent to calls of the tools in an entry's "consent". */
   readonly consents: ConsentPort;
-  /** Undefined without the feature: then only upstreams are served whose entry withholds nothing. */
+  /** Undefined without the feature "drift": then upstreams whose entry withholds changes are refused. */
   readonly approvals: ApprovalPort | undefined;
   readonly journal: Journal;
-  /** By which several processes keep limits together; each has its own without it. */
+  /** Shares limits with other processes; by default, each has its own. */
   readonly sharedLimits?: SharedLimits;
   readonly log: Log;
   readonly limits: RetryLimits & Pick<Limits, "upstreamCallMs" | "retainedCallDays">;
@@ -64,13 +64,13 @@ interface MadeOfUpstream {
   readonly uri: string;
   readonly entry: ServerEntry;
   readonly isHidden: (offer: Offer) => boolean;
-  /** True for an earlier release: the upstream still offers the same, or the release is gone. */
+  /** An earlier release, which is available only while the upstream still has the same contract. */
   readonly isEarlier: boolean;
 }
 
 /**
- * Makes an upstream ready to serve. What was approved before is served at once, and the upstream starts when a client
- * uses it; a new one starts now, and what it offers counts as approved.
+ * Loads an upstream. If a contract is approved, it is served immediately, and the upstream starts on first use. A new
+ * upstream starts now, and its contract counts as approved.
  */
 export async function loadUpstream(
   tenant: string,
@@ -156,24 +156,21 @@ async function observedNow(server: string, hosted: HostedUpstream, isTrial: bool
   return { own, held: NOTHING_HELD, skills: own.skills ?? [], problems };
 }
 
-/**
- * Rejects with `server_refused` when the upstream cannot be started. A trial also shows its stderr: only a principal
- * that may change its entry can try it.
- */
+/** Rejects with `server_refused` if the upstream cannot be started. A trial shows stderr, because it requires the right to edit. */
 export async function start(server: string, hosted: HostedUpstream, isTrial: boolean): Promise<void> {
   try {
     await hosted.start();
   } catch (error) {
-    // Nothing is wrong with an upstream when there is no room for it now, or the check of its messages failed.
+    // These errors are temporary and not the fault of the upstream.
     if (!(error instanceof BerthError) || FOR_NOW.has(error.code)) throw error;
-    // Without the error's data: it shows a wrong launcher URI, which may hold what clients must not see.
+    // Omit the data of the error: it shows the launcher URI, which may contain secrets.
     const said = problem(error.code.replaceAll("_", "-"), error.message);
     const stderr = isTrial && error instanceof UpstreamError ? printable(error.stderr.slice(-STDERR_UNITS_MAX)) : "";
     throw refused(server, [stderr === "" ? said : { ...said, frame: stderr }], error);
   }
 }
 
-/** The end of the text says why. */
+/** The end of stderr usually has the cause. */
 const STDERR_UNITS_MAX = 1_500;
 
 const FOR_NOW: ReadonlySet<ErrorCode> = new Set(["too_many_processes", "no_descriptors", "check_failed"]);
@@ -211,23 +208,21 @@ function launchOf(server: string, uri: string): Launch {
   return parsed.launch;
 }
 
-/** The served part of an upstream, and what its parts are made of. */
 interface Served extends Pick<UpstreamToolParts, "limits">, Pick<Own, "skills"> {
   readonly contract: Contract;
   readonly originals: ReadonlyMap<string, ToolContract>;
-  /** Not listed; a client that knows one from before is told why it is not used. */
+  /** Withheld items. They are not listed, and calls fail with an error that explains why. */
   readonly held: Held;
-  /** The options that a tool finds in its call's context, by the name that clients know. */
+  /** Options in the context of a tool's calls, by the name that clients use. */
   readonly optionsOf: (tool: string) => JsonObject;
-  /** For a tool as clients know it. */
   readonly journalOf: (tool: ToolContract) => ToolJournal;
-  /** For a tool as clients know it, and by its own name at the upstream. */
+  /** `original` is the name at the upstream. */
   readonly consentOf: (tool: ToolContract, original: string) => Consent | undefined;
-  /** Called when a tool contradicts itself. */
+  /** Called for contradictory results. */
   readonly warn: (tool: string, message: string) => void;
 }
 
-/** The parts of a catalog that the upstream carries out, however it is reached. */
+/** The parts of a catalog that send requests to the upstream. */
 function upstreamParts(
   hosted: HostedUpstream,
   { contract, originals, held, skills, optionsOf, journalOf, consentOf, limits, warn }: Served,
@@ -255,11 +250,11 @@ function upstreamParts(
     ...contract.resources.map(({ name, uri }) => ({ name, uri })),
     ...contract.resourceTemplates.map(({ name, uriTemplate }) => ({ name, uri: uriTemplate })),
   ];
-  // Apps need not be listed, and those that a tool names are given with the approved contents only.
+  // Apps need not be listed. Those that a tool references are served only with approved contents.
   const named = [...contract.tools, ...held.tools].flatMap((tool) => readAppUri(tool) ?? []);
   const apps = new Map<string, Cid | null>(named.map((uri) => [uri, null]));
   for (const { uri, cid } of contract.apps ?? []) apps.set(uri, cid);
-  // At the address of all servers, nobody else takes the place of a skill that is held back.
+  // In the aggregate catalog, no other server may take over the URI of a withheld skill.
   const files = new Set([...skillUris(contract), ...skillUris(held), ...apps.keys()]);
   const offersResources = listed.length + files.size > 0;
   const heldSkills = new Set(held.skills.map(({ uri }) => uri));
@@ -273,7 +268,7 @@ function upstreamParts(
   return {
     tool,
     prompt,
-    // Upstreams have resources that they do not list.
+    // Upstreams may have unlisted resources.
     resource: async (uri) => (offersResources ? resourceAt(uri) : undefined),
     gives: givenAmong(files, uriTester(listed.filter(({ uri }) => !isOwnUri(uri)))),
     hasUnlisted: offersResources,
@@ -286,7 +281,7 @@ function upstreamParts(
 
 type Making<Item, Made> = readonly [items: readonly Item[], make: (item: Item) => Made];
 
-/** Finds an item by name and makes it on first use, since most of thousands are never used. */
+/** Creates items on first use, because most of thousands are never used. */
 function foundByName<Item extends { readonly name: string }, Made>(
   ...either: readonly Making<Item, Made>[]
 ): (name: string) => Made | undefined {
@@ -308,18 +303,18 @@ function foundByName<Item extends { readonly name: string }, Made>(
 
 interface Curated {
   readonly contract: Contract;
-  /** The upstream's own contract of each tool, by the name that clients know. */
+  /** The contract that the upstream lists, by the name that clients use. */
   readonly originals: ReadonlyMap<string, ToolContract>;
   readonly hidden: readonly Offer[];
 }
 
-/** Makes the contract that clients see: the upstream's own, with what the entry in `mcps` overrides. */
+/** Applies the overrides of the entry to the upstream's contract. */
 function curate(own: Contract, entry: ServerEntry, isHidden: (offer: Offer) => boolean): Curated {
   const offered = new Map<string, { tool: ToolContract; original: ToolContract }>();
   for (const tool of own.tools) {
     if (entry.autoDiscover || Object.hasOwn(entry.tools, tool.name)) offered.set(tool.name, { tool, original: tool });
   }
-  // Where two tools have the same name, the first wins.
+  // The first of two tools with the same name wins.
   const byName = new Map(own.tools.toReversed().map((tool) => [tool.name, tool]));
   for (const [name, configured] of Object.entries(entry.tools)) {
     const original = byName.get(configured.function ?? name);

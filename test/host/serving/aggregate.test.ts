@@ -170,7 +170,7 @@ describe("the whole of all servers (S10)", () => {
     const called = await catalog.tool("pay.eu.charge")!.call({}, {});
     assert.match(JSON.stringify(called), /by pay\.eu/);
     await assert.rejects(async () => catalog.resource("shop://prices"), /both pay and pay\.eu offer it/);
-    const leftOut = /"pay\.eu\.refund" of pay is served at \/mcp\/pay alone/;
+    const leftOut = /"pay\.eu\.refund" of pay is served only at \/mcp\/pay/;
     assert.match(rows(catalog.problems, "message").join(), leftOut);
   });
 

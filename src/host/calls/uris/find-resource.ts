@@ -10,23 +10,20 @@ import { createYielder } from "../../../lib/event-loop.ts";
 import type { JsonObject, JsonSchema } from "../../../lib/json.ts";
 import type { ValidatorOf } from "../../checks/checks.ts";
 
-/** The fields needed to find and to read a resource. */
+/** The fields needed to find a resource. */
 export interface Findable {
   readonly name: string;
-  /** A URI, or a template when it has `{…}`. */
+  /** A URI, or a template if it contains `{…}`. */
   readonly uri: string;
   readonly mimeType?: string;
-  /** The schema of the template's variables; without one they are texts. */
+  /** Schema of the template's variables; strings by default. */
   readonly inputSchema?: JsonSchema;
 }
 
-/** Opens what stands under a URI; `args` are the values of its template's variables. */
+/** Opens a URI; `args` are the values of the template's variables. */
 export type Open<Found> = (uri: string, args: JsonObject) => Found;
 
-/**
- * Finds what stands under a URI: an exact match, else the first template that matches. Rejects with `invalid_params`
- * when that is too much work. `validatorOf` is for templates whose variables have a schema.
- */
+/** Finds an exact match, or the first matching template. Rejects with `invalid_params` if matching is too expensive. */
 export type Find<Found> = (uri: string) => Promise<Found | undefined>;
 
 export function uriFinder<Found>(
@@ -51,7 +48,7 @@ export function uriFinder<Found>(
       const { matcher, wrongWith } = fit();
       steps += matcher.steps(uri);
       if (steps > STEPS_MAX)
-        throw new BerthError("invalid_params", `"uri" is too long to be matched against templates this long`);
+        throw new BerthError("invalid_params", `"uri" is too long to match against the server's URI templates`);
       const args = matcher.match(uri);
       if (args && (await wrongWith(args)) === undefined) return open(uri, args);
     }
@@ -59,10 +56,10 @@ export function uriFinder<Found>(
   };
 }
 
-/** The most matching steps for one URI, over all templates: some ten milliseconds. */
+/** Limit of matching steps for one URI over all templates: about ten milliseconds. */
 const STEPS_MAX = 2_000_000;
 
-/** Tells if `uriFinder` finds something under a URI, without keeping what it finds. */
+/** Tests whether `uriFinder` would find a URI. Holds no reference to the resources' contents. */
 export function uriTester(
   resources: readonly Findable[],
   validatorOf?: ValidatorOf,
@@ -88,11 +85,11 @@ function startOf(template: string): string {
 
 interface TemplateFit {
   readonly matcher: TemplateMatcher;
-  /** Checks the values of its variables and converts them to what its function takes; gives what is wrong. */
+  /** Validates the variables and converts them to parameter types; returns what is wrong. */
   readonly wrongWith: (args: JsonObject) => undefined | string | Promise<string | undefined>;
 }
 
-/** Prepares the match when the first URI is looked up. */
+/** Compiles the template on first use. */
 function lazyFit({ uri: template, inputSchema }: Findable, validatorOf?: ValidatorOf): () => TemplateFit {
   const properties = (inputSchema?.["properties"] ?? {}) as Record<string, JsonSchema>;
   const isList = (name: string): boolean => properties[name]?.["type"] === "array";
@@ -104,7 +101,7 @@ function lazyFit({ uri: template, inputSchema }: Findable, validatorOf?: Validat
     });
 }
 
-/** A list of one stands for its text. */
+/** Replaces lists of one element by the element. */
 function makeTexts(args: JsonObject): string | undefined {
   for (const [name, value] of Object.entries(args)) {
     if (!Array.isArray(value)) continue;
@@ -114,17 +111,17 @@ function makeTexts(args: JsonObject): string | undefined {
   return undefined;
 }
 
-/** Tells if a URI matches a template. */
+/** Matches URIs against a template. */
 interface TemplateMatcher {
-  /** The work to match a URI, in steps of some nanoseconds; none when its beginning or end rules it out. */
+  /** The cost of matching a URI, in steps of a few nanoseconds; 0 if its prefix or suffix does not match. */
   steps(uri: string): number;
-  /** The template's variables in a URI, decoded; undefined when the URI does not match. */
+  /** The decoded variables; undefined if the URI does not match. */
   match(uri: string): Record<string, string | string[]> | undefined;
 }
 
 /**
- * RFC 6570 says how a template becomes a URI, not the reverse; if several matches are possible, the first value is the
- * longest. `isList` tells for which variables a value with commas is a list.
+ * RFC 6570 defines expansion, not matching. If several matches are possible, earlier values are the longest. `isList`
+ * selects the variables whose value is split at commas.
  */
 export function templateMatcher(text: string, isList: (variable: string) => boolean): TemplateMatcher {
   const template = parseUriTemplate(text);
@@ -155,13 +152,13 @@ export function templateMatcher(text: string, isList: (variable: string) => bool
   };
 }
 
-/** The texts that an expression can become: the mark of its operator, if it has one, then characters. */
+/** What an expression can expand to: the prefix of its operator, if any, then characters. */
 interface Shape {
-  /** An expression with a mark may be missing as a whole. */
+  /** An expression with a prefix may be missing entirely. */
   readonly mark: string;
-  /** Characters that it never contains. */
+  /** Characters that it cannot contain. */
   readonly without: string;
-  /** The fewest characters after the mark. */
+  /** Minimum number of characters after the prefix. */
   readonly least: 0 | 1;
 }
 
@@ -187,9 +184,9 @@ function shapeOf({ operator, variables }: Expression): Shape {
 
 const NOWHERE = -1;
 
-/** The value of each expression in a text, without its mark; undefined when the text does not match. */
+/** The value of each expression, without prefix; undefined if the text does not match. */
 function valuesOf(text: string, parts: readonly (string | Expression)[]): [Expression, string][] | undefined {
-  // From the last part to the first: the furthest end of a part that begins at each place, such that the rest fits.
+  // From the last part to the first: for each start index, the furthest end of the part such that the rest matches.
   const ends: Int16Array[] = [];
   let after: Int16Array = new Int16Array(text.length + 1).fill(NOWHERE);
   after[text.length] = text.length;
@@ -219,7 +216,7 @@ function endsOfLiteral(text: string, literal: string, after: Int16Array): Int16A
 
 function endsOfShape(text: string, { mark, without, least }: Shape, after: Int16Array): Int16Array {
   const isIn = (at: number): boolean => at < text.length && !without.includes(text[at]!);
-  /** The furthest end of a run of its characters, by where it begins. */
+  /** The furthest end of a run of allowed characters, by start index. */
   const runs = new Int16Array(after.length + 1).fill(NOWHERE);
   for (let at = text.length; at >= 0; at--) {
     const further = isIn(at) ? runs[at + 1]! : NOWHERE;
@@ -251,7 +248,7 @@ function assign(found: Found, { operator, variables }: Expression, text: string,
   }
 }
 
-/** Assigns values in order; an exploded variable takes all that are left. */
+/** Assigns values in order; an exploded variable takes all that remain. */
 function assignInOrder(
   found: Found,
   variables: readonly Variable[],
@@ -270,7 +267,7 @@ function assignInOrder(
   return values.length === 0;
 }
 
-/** Assigns `name=value` pairs in any order; a name unknown to the template belongs to another URI. */
+/** Assigns `name=value` pairs in any order; a name that is not in the template is no match. */
 function assignNamed(found: Found, variables: readonly Variable[], pairs: readonly string[], isList: IsList): boolean {
   const known = new Map(variables.map((variable) => [variable.name, variable]));
   for (const pair of pairs) {

@@ -3,17 +3,13 @@ import { isObject, type Json, type JsonObject, type JsonSchema, tryParseJson } f
 
 const NAMES_MAX = 256;
 
-/**
- * The most parts to look through in one schema: itself, what it refers to and what it is composed of, each as often as
- * it occurs. A schema with more takes texts.
- */
+/** Limit of subschemas to visit, through references and combinators. A larger schema is treated as taking strings. */
 const PARTS_MAX = 512;
 
 /**
- * Converts the arguments in a query to what the tool's input schema wants: a text where it takes texts; numbers,
- * booleans and null as JSON writes them; JSON for objects; a list for a name that occurs more than once or takes only
- * lists. A value that cannot be converted stays a text, so that the check of the arguments reports what is wrong with
- * it.
+ * Converts query parameters to the types in the tool's input schema: strings if allowed; otherwise numbers, booleans,
+ * null and objects as JSON; lists for names that occur more than once or take only lists. A value that cannot be
+ * converted stays a string, so that validation reports it.
  */
 export function queryArguments(query: string, inputSchema: JsonSchema): JsonObject {
   const texts = new Map<string, string[]>();
@@ -25,7 +21,7 @@ export function queryArguments(query: string, inputSchema: JsonSchema): JsonObje
   if (texts.size > NAMES_MAX) {
     throw new BerthError(
       "invalid_params",
-      `the query has ${texts.size} names, and may have ${NAMES_MAX}; give as many arguments as JSON`,
+      `the query has ${texts.size} names; the limit is ${NAMES_MAX}. Send more arguments as JSON`,
     );
   }
   let shape = shapes.get(inputSchema);
@@ -57,13 +53,13 @@ function typeOf(value: Json): TypeName {
   return Array.isArray(value) ? "array" : (typeof value as TypeName);
 }
 
-/** The types of values that a schema takes, as far as a query needs them. */
+/** The value types that a schema allows. */
 class Shape {
   readonly #references: References;
   readonly #parts: readonly Record<string, unknown>[];
   readonly #types: ReadonlySet<unknown> | undefined;
   readonly #isWhole: boolean;
-  /** The shape of properties that have no schema of their own. */
+  /** For additional properties. */
   #others: Shape | undefined;
 
   constructor(schema: unknown, references: References) {
@@ -75,7 +71,7 @@ class Shape {
     this.#types = types.length > 0 ? new Set(types) : undefined;
   }
 
-  /** A schema without types takes any JSON, so it takes a text only where that is not JSON. */
+  /** A schema without types allows any JSON, so prefer JSON to a string. */
   takes(type: TypeName): boolean {
     if (!this.#types) return type !== "string";
     return this.#types.has(type) || (type === "number" && this.#types.has("integer"));
@@ -104,10 +100,10 @@ class Shape {
   }
 }
 
-/** A hostile schema takes long to look through, so it is done once. */
+/** Cached, because a hostile schema takes long to visit. */
 const shapes = new WeakMap<JsonSchema, Shape>();
 
-/** The parts of a schema. */
+/** Collects the subschemas of a schema. */
 class Parts {
   readonly found = new Set<Record<string, unknown>>();
   readonly #references: References;
@@ -128,7 +124,7 @@ class Parts {
   }
 }
 
-/** Finds each reference and type in one document once. */
+/** Caches references and types of a document. */
 class References {
   readonly #root: unknown;
   readonly #resolved = new Map<string, unknown>();
@@ -152,7 +148,7 @@ class References {
     return found;
   }
 
-  /** Only types that exist: a schema may name thousands that do not. */
+  /** Only valid types: a hostile schema may list thousands of others. */
   typesIn(part: Record<string, unknown>): readonly unknown[] {
     let types = this.#types.get(part);
     if (!types) this.#types.set(part, (types = [...new Set(typesIn(part))].filter((type) => TYPES.has(type))));

@@ -8,13 +8,13 @@ import type { Remake } from "../remake.ts";
 import type { Uris } from "./uris.ts";
 
 /**
- * Follows a function's redirect: a target here is read or called, as far as the function's server may; another site is
- * given as a link and never fetched. Each function on the way has the time limit of a call of its own.
+ * Follows a redirect of a function. A target in Berth is read or called with the permissions of the function's server;
+ * an external URL is returned as a link, never fetched. Each function in the chain has its own timeout.
  */
 export interface Redirects {
-  /** For a tool or a prompt. Where it leads to nothing, or too far, the result is an error. */
+  /** For a tool or a prompt. Returns an error result if the target is missing, or after too many redirects. */
   asResult(location: string, options: CallOptions): Promise<CallResult | InputRequired>;
-  /** For a resource. Rejects with `guest_failed` where it leads to nothing, or too far. */
+  /** For a resource. Rejects with `guest_failed` in these cases. */
   asContents(
     location: string,
     reading: { uri: string; mimeType?: string },
@@ -24,7 +24,7 @@ export interface Redirects {
 
 type Led = CallResult | ReadResult | InputRequired;
 
-/** `resourceOf` finds the resources that the function's server gives to its clients. */
+/** `resourceOf` finds resources that the function's server offers. */
 export function createRedirects(uris: Uris, resourceOf: Catalog["resource"], remake: Remake): Redirects {
   const follow = async (text: string, options: CallOptions): Promise<Led> => {
     const location = readLocation(text);
@@ -42,7 +42,7 @@ export function createRedirects(uris: Uris, resourceOf: Catalog["resource"], rem
     }
   };
   const lead = async (uri: string, options: CallOptions): Promise<Led> => {
-    // Only the first function's call is a task, and has declared what it does with its connection.
+    // Tasks and connections belong to the call of the first function.
     const { onTask: _task, onCloseStream: _close, ...others } = options;
     const inner = { ...others, answers: answersWithin(options.answers) };
     const led = (await uris.call(uri, inner)) ?? (await (await resourceOf(uri))?.read(inner));
@@ -76,7 +76,7 @@ function addressOf(location: Location): string | undefined {
   return path === undefined ? undefined : `/servers/${path}`;
 }
 
-/** Prefixes the keys of the target function's questions, to tell them from those of the redirecting function. */
+/** Prefix of keys of the target's questions, to distinguish them from those of the redirecting function. */
 const WITHIN = "redirect.";
 
 function outward<Requests extends object>(requests: Requests): Requests {
@@ -99,18 +99,16 @@ function shown(text: string): string {
   return text.length > SHOWN_UNITS_MAX ? `${text.slice(0, SHOWN_UNITS_MAX)}…` : text;
 }
 
-/** The target of a redirect: something here, by its URI; another site; or none, with the reason. */
+/** The target of a redirect: a Berth URI, an external URL, or invalid. */
 type Location =
   | { readonly kind: "internal"; readonly uri: string }
   | { readonly kind: "external"; readonly url: string }
   | { readonly kind: "refused"; readonly reason: string };
 
-/**
- * Reads the address of a redirect as a function wrote it. `/servers/<name>/<function>` is here, and means `server://…`.
- */
+/** Parses the location of a redirect. `/servers/<name>/<function>` means `server://<name>/<function>`. */
 function readLocation(text: string): Location {
-  const reason = `a redirect leads to ${WANTED}`;
-  // A written URI has no spaces, control characters or non-ASCII characters.
+  const reason = `a redirect must lead to ${WANTED}`;
+  // URIs have no spaces, control characters or non-ASCII characters.
   if (!/^[\x21-\x7e]+$/.test(text)) return { kind: "refused", reason: `${reason}, written as a URI` };
   if (/^(?:cid|variable|server):\/\//.test(text)) return { kind: "internal", uri: text };
   const path = /^\/servers\/([^/?#].*)$/.exec(text)?.[1];

@@ -17,40 +17,32 @@ import { uriFinder, type Find, type Findable, type Open } from "./find-resource.
 import { queryArguments } from "./query-arguments.ts";
 
 /**
- * The URIs of Berth's own schemes, as one server of one tenant may read them:
+ * Berth's own URI schemes, for one server of one tenant:
  *
  * - `cid://<cid>`: any content of the tenant, for callers that may read all of it.
  * - `variable://<name>`: only URIs that the server's entry in `mcps` lists, exactly or by a template.
  * - `server://<name>/<function>?<query>`: URIs that the entry lists; the server's own functions also unlisted, unless
  *   they are `@destructive`, because clients read without asking the user.
  *
- * A missing target and a forbidden one cannot be told apart. This knows no protocol and no HTTP.
+ * Callers cannot distinguish a forbidden target from a missing one.
  */
 export interface Uris {
-  /**
-   * Finds a resource that may be read without being listed; undefined for every other URI. A listed one is the server's
-   * own resource.
-   */
+  /** Finds a resource that can be read without being listed; undefined for other URIs, including listed ones. */
   find(uri: string): Resource | undefined;
-  /**
-   * Like `find`, for a URI that the server's own code leads a caller to: content that the code could have given itself.
-   */
+  /** Finds content that the server's own code redirects to, and could read itself. */
   readonly findLed: (uri: string) => Resource | undefined;
   readonly readUri: ReadUri;
-  /**
-   * Calls the function that a `server://` URI names, as a tool; undefined for other URIs and those that may not be
-   * read.
-   */
+  /** Calls the function of a `server://` URI as a tool; undefined for other or forbidden URIs. */
   call(uri: string, options: CallOptions): Promise<CallResult | InputRequired | undefined>;
 }
 
 export interface UriSurroundings {
   readonly tenant: string;
-  /** The server that the URIs are for, once it is loaded. */
+  /** The server itself; available after it is loaded. */
   readonly own: () => Catalog;
-  /** The URIs that the server's entry lists. */
+  /** URIs listed in the server's entry. */
   readonly links: readonly Link[];
-  /** True when the server's code may read any content of the tenant. */
+  /** The server's code may read any content of the tenant. */
   readonly readsAll: boolean;
   readonly validatorOf: ValidatorOf;
   /** Any server of a tenant. */
@@ -60,7 +52,7 @@ export interface UriSurroundings {
   readonly remake: Remake;
 }
 
-/** How often one call or read may be forwarded to another function, by redirects and function addresses. */
+/** Maximum number of redirects and function URIs that one call or read follows. */
 const FOLLOWED_MAX = 5;
 
 export function createUris(surroundings: UriSurroundings): Uris {
@@ -104,7 +96,7 @@ export function createUris(surroundings: UriSurroundings): Uris {
   };
 }
 
-/** True for a target that a server may read without listing it. */
+/** True for a target that need not be listed. */
 function isFree(address: Address, own: Catalog): boolean {
   if (address.kind === "variable") return false;
   if (address.kind === "cid") return true;
@@ -114,8 +106,8 @@ function isFree(address: Address, own: Catalog): boolean {
 }
 
 /**
- * A token limited to some servers or tools reaches no others by a URI, and no content. The operator allows what the
- * entry lists.
+ * A token limited to some servers or tools cannot reach others, or content, by URI. Listed URIs are allowed by the
+ * operator.
  */
 function mayUse(address: Address, own: Catalog, { principal }: CallOptions): boolean {
   if (!principal) return true;
@@ -134,7 +126,7 @@ async function readStored(
   const bytes = cid === undefined ? undefined : await store.content(tenant, cid);
   if (!bytes) throw notFound(uri);
   if (bytes.length > limits.outputBytes) {
-    const sizes = `${uri} has ${bytes.length} bytes, and may have ${limits.outputBytes} (${limitVariable("outputBytes")})`;
+    const sizes = `${uri} has ${bytes.length} bytes; the limit is ${limits.outputBytes} (${limitVariable("outputBytes")})`;
     throw new BerthError("resource_too_large", sizes, { data: { uri } });
   }
   const type = mimeType ?? (isStructure(cid!) ? "application/json" : undefined);
@@ -153,12 +145,12 @@ async function callServer(
   if (!tool) throw notFound(uri);
   const followed = (options.followed ?? 0) + 1;
   if (followed > FOLLOWED_MAX) {
-    throw new BerthError("guest_failed", `it leads through more than ${FOLLOWED_MAX} functions`);
+    throw new BerthError("guest_failed", `it is redirected through more than ${FOLLOWED_MAX} functions`);
   }
   return tool.call(queryArguments(query, tool.contract.inputSchema), { ...options, followed });
 }
 
-/** A server that cannot be served looks like a missing one. */
+/** Reports a server that cannot be served as missing. */
 async function loaded(uri: string, load: () => Catalog | Promise<Catalog>): Promise<Catalog> {
   try {
     return await load();
@@ -171,7 +163,7 @@ function notFound(uri: string): BerthError {
   return new BerthError("resource_not_found", uri, { data: { uri } });
 }
 
-/** A resource of a server's entry whose content comes from another URI, or from its own. */
+/** A resource of an entry whose content comes from a Berth URI. */
 export interface Link extends Findable {
   /** A `cid://`, `variable://` or `server://` URI; for a template, it may contain the template's variables. */
   readonly target: string;
@@ -185,7 +177,7 @@ export function linkedResource(link: Link, { readUri }: { readonly readUri: Read
   };
 }
 
-/** Finds the URI that an entry's resource is read from; undefined for what the entry does not list. */
+/** Maps a URI of an entry's resource to its target; undefined for URIs that the entry does not list. */
 function targetFinder(links: readonly Link[], validatorOf: ValidatorOf): Find<string> {
   return uriFinder(
     links.map((link) => ({ ...link, open: opener(link) })),
@@ -194,30 +186,27 @@ function targetFinder(links: readonly Link[], validatorOf: ValidatorOf): Find<st
 }
 
 function opener({ uri: template, target }: Link): Open<string> {
-  // A link to its own URI reads the URI as requested.
+  // A resource that links to its own URI reads the requested URI.
   return (uri, args) => (target === template ? uri : expandTemplate(target, args));
 }
 
 /**
- * Reads the target of a `cid://`, `variable://` or `server://` URI, for one server of one tenant. It does not check
- * that the server may: `uris.find` does so for a URI that others handed over; one that an operator wrote into the
- * server's entry is allowed by being there.
+ * Reads a `cid://`, `variable://` or `server://` URI without checking permissions: `uris.find` checks URIs of callers,
+ * and URIs in the server's entry are allowed.
  *
- * Lazy: nothing is read or run before. Rejects with `resource_not_found` (data: `uri`) for a missing target or any
- * other URI, `resource_too_large`, and `guest_failed` when a server's function fails.
+ * Rejects with `resource_not_found` (data: `uri`) for a missing target or any other URI, `resource_too_large`, and
+ * `guest_failed` when a function fails.
  */
 type ReadUri = (uri: string, reading: Reading, options: CallOptions) => Promise<ReadResult | InputRequired>;
 
 interface Reading {
-  /** The URI to give the contents, if not their own. */
+  /** URI of the returned contents, if different. */
   readonly as?: string;
-  /** The media type, if it is known; otherwise it is found from the content. */
+  /** Detected from the content by default. */
   readonly mimeType?: string | undefined;
 }
 
-/**
- * Expands a URI template (RFC 6570, section 3.2); `values` are texts or lists of texts, and missing ones are left out.
- */
+/** Expands a URI template (RFC 6570, section 3.2). `values` are strings or lists of strings; missing ones are skipped. */
 export function expandTemplate(text: string, values: JsonObject): string {
   const template = parseUriTemplate(text);
   if ("message" in template) throw new TypeError(`${text} is not a URI template: ${template.message}`);
@@ -248,7 +237,7 @@ function encodeValue(text: string): string {
   return encodeURIComponent(text).replace(/[!'()*]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`);
 }
 
-/** Reserved characters and existing escapes stay as they are. */
+/** Leaves reserved characters and existing escapes unchanged. */
 function encodeReserved(text: string): string {
   return encodeURI(text)
     .replace(/%5B/g, "[")
