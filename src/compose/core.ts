@@ -10,7 +10,7 @@ import { type Config, mayStartPrograms, packageVersion } from "../config.ts";
 import type { Executor } from "../executor/executor.ts";
 import { openExecutor, tryGuests } from "../executor/open-executor.ts";
 import type { OperatorGrants } from "../host/calls/operator-grants.ts";
-import { KeptCode } from "../host/catalog/cached-code.ts";
+import { CodeCache } from "../host/catalog/cached-code.ts";
 import type { Checks } from "../host/checks/checks.ts";
 import type { Directory } from "../host/directory/directory.ts";
 import type { Host } from "../host/host.ts";
@@ -178,7 +178,7 @@ export async function openCore(
       approvals,
       executor,
       ...compilers.compiling(executor, features),
-      keptCode: new KeptCode(),
+      codeCache: new CodeCache(),
       log,
       journal,
       grants,

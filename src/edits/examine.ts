@@ -9,11 +9,11 @@ import { type ServerEntry, unnamedEntry } from "../entry/entry.ts";
 import { loadProblem } from "../executor/load-problem.ts";
 import { environmentForTrial } from "../host/calls/environment.ts";
 import type { LoadDependencies } from "../host/catalog/build-catalog.ts";
-import { compilingOnce } from "../host/catalog/compile-once.ts";
+import { createCompileOnce } from "../host/catalog/compile-once.ts";
 import type { CompileFor } from "../host/catalog/compile-queue.ts";
 import { type PreparedServer, loadCatalog } from "../host/catalog/load-catalog.ts";
-import { withdrawnOf } from "../host/catalog/withdrawn.ts";
-import { type Directory, type DirectoryEntry, readDirectory, saidOf } from "../host/directory/directory.ts";
+import { readWithdrawnReleases } from "../host/catalog/withdrawn.ts";
+import { type Directory, type DirectoryEntry, readDirectory, fingerprint } from "../host/directory/directory.ts";
 import { changedPackages, serversImporting } from "../host/directory/package-users.ts";
 import { programOf } from "../host/directory/tenant-rules.ts";
 import type { ExpectedServers, Host } from "../host/host.ts";
@@ -236,7 +236,7 @@ async function findDifferences(before: Directory, after: Directory): Promise<str
 
 function isSame(before: DirectoryEntry | undefined, after: DirectoryEntry | undefined): boolean {
   if (before === after) return true;
-  return before !== undefined && after !== undefined && saidOf(before) === saidOf(after);
+  return before !== undefined && after !== undefined && fingerprint(before) === fingerprint(after);
 }
 
 /** An old problem outside of what the edit writes does not block the edit, and becomes a warning. */
@@ -264,7 +264,7 @@ async function withdrawnProblems(
   { catalog }: ServerState,
 ): Promise<Problem[]> {
   if (!catalog) return [];
-  const withdrawn = await withdrawnOf(store, tenant, server);
+  const withdrawn = await readWithdrawnReleases(store, tenant, server);
   if (!withdrawn?.releases.has(catalog.release)) return [];
   if (withdrawn.problem) return [withdrawn.problem];
   const message = `"${server}" would be its release ${catalog.release} again, which was withdrawn; reinstate that first`;
@@ -377,7 +377,7 @@ function loadDependencies(examiner: Examiner, store: Store): LoadDependencies {
   return {
     ...examiner,
     store,
-    serverOf: (tenant, name) => examiner.host.server(tenant, name),
+    findServer: (tenant, name) => examiner.host.server(tenant, name),
     journal: new Journal(),
     isTrial: true,
   };
@@ -581,7 +581,7 @@ export async function loadProblems(
   dependencies: Pick<HostDependencies, "store" | "compile" | "compileKey" | "executor">,
 ): Promise<Problem[]> {
   const { executor } = dependencies;
-  const compileOnce = compilingOnce(tenant, dependencies);
+  const compileOnce = createCompileOnce(tenant, dependencies);
   const source = await compileOnce.source(server, definition);
   if (source.language !== "typescript") return [];
   const { bundle } = await compileOnce(definition, source);

@@ -7,17 +7,17 @@ import { BerthError } from "../lib/errors.ts";
 import type { Limits } from "../limits/limits.ts";
 import { PACKAGES, type PackageSet } from "../packages/package-set.ts";
 import type { NameQuery } from "../store/store.ts";
-import { givesOther } from "./calls/granted.ts";
+import { grantsDiffer } from "./calls/granted.ts";
 import type { LoadDependencies } from "./catalog/build-catalog.ts";
 import { CatalogCache } from "./catalog/catalog-cache.ts";
-import { packageSetOf } from "./catalog/compile-once.ts";
+import { loadPackageSet } from "./catalog/compile-once.ts";
 import { type PreparedServer, loadCatalog } from "./catalog/load-catalog.ts";
 import { Overviews, createSummarize } from "./catalog/overview.ts";
 import { ReleaseRecorder } from "./catalog/release-recorder.ts";
 import { createEarlierReleases, readReleases, type EarlierReleases } from "./catalog/releases.ts";
 import { type WithdrawnReleases, readWithdrawn, refuseWithdrawn } from "./catalog/withdrawn.ts";
 import { contentUsers } from "./directory/content-users.ts";
-import { type Directory, type DirectoryEntry, readDirectory, saidOf, withHidden } from "./directory/directory.ts";
+import { type Directory, type DirectoryEntry, readDirectory, fingerprint, withHidden } from "./directory/directory.ts";
 import { changedPackages, serversImporting } from "./directory/package-users.ts";
 import { readAhead } from "./directory/read-ahead.ts";
 import { createSetVisible } from "./directory/visibility.ts";
@@ -32,7 +32,7 @@ import { type BuiltInServer, withBuiltIn } from "./serving/with-built-in.ts";
 
 export interface HostDependencies extends Omit<
   LoadDependencies,
-  "serverOf" | "networkNow" | "journal" | "isTrial" | "claimed"
+  "findServer" | "currentNetwork" | "journal" | "isTrial" | "claimed"
 > {
   readonly journal?: Journal;
   /** The other processes of the service, before they are joined. */
@@ -98,8 +98,8 @@ class StoreHost implements Host, PortHost {
       ...dependencies,
       isTrial: false,
       journal,
-      serverOf: (tenant, name) => this.server(tenant, name),
-      networkNow: (tenant, name) => {
+      findServer: (tenant, name) => this.server(tenant, name),
+      currentNetwork: (tenant, name) => {
         const listed = this.#listed(tenant, name);
         return listed?.enabled && !listed.refused ? listed.entry.network : [];
       },
@@ -159,7 +159,7 @@ class StoreHost implements Host, PortHost {
   readonly activity: Host["activity"] = (tenant, name) => this.#journal.activities.of(tenant, name);
 
   readonly releases: Host["releases"] = async (tenant, name) => {
-    await this.#recorder.settled(tenant, name);
+    await this.#recorder.whenWritten(tenant, name);
     return readReleases(this.#dependencies.store, tenant, name);
   };
 
@@ -182,7 +182,7 @@ class StoreHost implements Host, PortHost {
     const [directory, withdrawn, packages] = await Promise.all([
       readDirectory(source, tenant, before),
       readWithdrawn(source, tenant, this.#withdrawn.get(tenant)),
-      packageSetOf(source, tenant),
+      loadPackageSet(source, tenant),
     ]);
     // A reading that began before a tenant was closed does not bring it back.
     if (this.#closings.get(tenant) !== closedBefore) return;
@@ -297,7 +297,7 @@ class StoreHost implements Host, PortHost {
     const isCurrent = async (): Promise<boolean> => {
       const { servers } = await readDirectory(this.#dependencies.store, tenant, this.directory(tenant));
       const now = servers.get(name);
-      return now !== undefined && saidOf(now) === saidOf(listed);
+      return now !== undefined && fingerprint(now) === fingerprint(listed);
     };
     const record = this.#recorder[options?.recordsLater ? "recordLater" : "record"](isCurrent);
     const build = async (): Promise<Catalog> => {
@@ -340,7 +340,7 @@ class StoreHost implements Host, PortHost {
     // The release served now may not be recorded yet.
     const current = this.#catalogs.peek(tenant, server);
     if (current?.release === release) return current;
-    const recording = this.#recorder.settled(tenant, server);
+    const recording = this.#recorder.whenWritten(tenant, server);
     if (!recording) return undefined;
     await recording;
     return this.#earlier.load(tenant, server, release, listed);
@@ -365,7 +365,7 @@ class StoreHost implements Host, PortHost {
     const { executor, log, network, upstreams } = this.#dependencies;
     for (const [server, before] of known?.servers ?? []) {
       const now = directory.servers.get(server);
-      if (before !== now && givesOther(before, now)) network?.retire(tenant, server);
+      if (before !== now && grantsDiffer(before, now)) network?.retire(tenant, server);
     }
     for (const problem of directory.problems) log.warn({ tenant, problem }, "the mcps variable has a problem");
     this.#overviews.follow(known?.servers, directory.servers);

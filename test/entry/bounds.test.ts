@@ -340,8 +340,8 @@ describe("an entry of thousands of things", () => {
     assert.deepEqual(await (await catalog.resource("a:1499"))!.read({}), {
       contents: [{ uri: "a:1499", mimeType: "text/plain", text: "r1499" }],
     });
-    assert.equal(await catalog.gives("a:1500"), false);
-    assert.equal(await catalog.gives("a:1499"), true);
+    assert.equal(await catalog.servesUri("a:1500"), false);
+    assert.equal(await catalog.servesUri("a:1499"), true);
   });
 
   for (const [limit, most, told] of [

@@ -335,7 +335,7 @@ function catalogOf(server: string, offer: Offer): Catalog {
     problems: [],
     hidden: [],
     identity: () => undefined,
-    gives: (uri) => uri in resources,
+    servesUri: (uri) => uri in resources,
     memo: new Map(),
     tool(name) {
       const toolContract = contract.tools.find((each) => each.name === name);

@@ -14,10 +14,10 @@ export function createCompleter(
   readOutcome: OutcomeReader,
 ): Completer {
   const what = `The completion of "${argument}" of ${of}`;
-  const isWhole = call.params.length === 0;
+  const returnsAll = call.params.length === 0;
   return {
     async complete(value, others, options) {
-      const start = isWhole ? value : "";
+      const start = returnsAll ? value : "";
       const read = await readOutcome(await run({ value, others }, options), { as: "completion", start });
       if ("object" in read) return new LongObject(read.object).read() as unknown as Completion;
       if (!read.ok) throw guestFailed(what, read.error);

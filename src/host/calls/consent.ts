@@ -5,7 +5,7 @@ import type { CallOptions, InputRequired } from "../offers/catalog.ts";
 /** Port for the feature "consents", which asks users for their consent to calls. */
 export interface ConsentPort {
   /** Arguments named in the tool's `inputSchema` are shown first. */
-  of(tool: CalledTool, inputSchema: JsonSchema): Consent;
+  forTool(tool: CalledTool, inputSchema: JsonSchema): Consent;
 }
 
 /** The consent that the calls of one tool need. */

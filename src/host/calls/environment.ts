@@ -29,7 +29,7 @@ export interface EnvironmentSource {
 }
 
 /** Undefined for an entry that sets nothing. */
-export function environmentOf(source: EnvironmentSource): Environment | undefined {
+export function createEnvironment(source: EnvironmentSource): Environment | undefined {
   const { entry, grant } = source;
   const entries = Object.entries(entry.env);
   if (entries.length === 0) return undefined;
@@ -38,7 +38,7 @@ export function environmentOf(source: EnvironmentSource): Environment | undefine
   );
 
   const versions = new LastKnown<string>(1);
-  const known = new LastKnown<Readonly<Record<string, string>>>(1);
+  const cached = new LastKnown<Readonly<Record<string, string>>>(1);
 
   return {
     version:
@@ -46,16 +46,16 @@ export function environmentOf(source: EnvironmentSource): Environment | undefine
         ? undefined
         : () =>
             versions.read("", async () =>
-              JSON.stringify(await Promise.all(variables.map((name) => cidOf(source, name)))),
+              JSON.stringify(await Promise.all(variables.map((name) => readVariableCid(source, name)))),
             ),
-    values: () => known.read("", values),
+    values: () => cached.read("", values),
   };
 
   async function values(): Promise<Readonly<Record<string, string>>> {
     const all: [string, string][] = [];
     let bytes = 0;
     for (const [name, value] of entries) {
-      const filled = await fill(source, name, value);
+      const filled = await fillValue(source, name, value);
       if (filled === undefined) continue;
       bytes += name.length + Buffer.byteLength(filled) + 2;
       if (bytes > BYTES_MAX) {
@@ -71,14 +71,14 @@ export function environmentOf(source: EnvironmentSource): Environment | undefine
 
   function secretTexts({ text, secrets, variables }: EnvironmentValue, filled: string): string[] {
     // Literal text of an entry is not secret, and often a common word such as "info".
-    return secrets.length + variables.length > 0 && filled !== text && filled.length >= CONCEALED_LENGTH_MIN
+    return secrets.length + variables.length > 0 && filled !== text && filled.length >= REDACTED_LENGTH_MIN
       ? [filled]
       : [];
   }
 }
 
 /** Shorter values would be redacted in unrelated text. */
-const CONCEALED_LENGTH_MIN = 6;
+const REDACTED_LENGTH_MIN = 6;
 
 /**
  * Environment for trying an upstream that is not saved yet: placeholders instead of possible secrets, and paths of
@@ -98,26 +98,30 @@ export function environmentForTrial({
 }
 
 /** Undefined, with a warning in the log, if a referenced value is not set or no longer granted. */
-async function fill(source: EnvironmentSource, name: string, value: EnvironmentValue): Promise<string | undefined> {
+async function fillValue(
+  source: EnvironmentSource,
+  name: string,
+  value: EnvironmentValue,
+): Promise<string | undefined> {
   const { tenant, server, log } = source;
-  const known = new Map<string, string | undefined>();
+  const values = new Map<string, string | undefined>();
   for (const inner of templateVariables(value.text)) {
-    if (!known.has(inner)) known.set(inner, await valueOf(source, value, inner));
+    if (!values.has(inner)) values.set(inner, await readValue(source, value, inner));
   }
-  const { text, unset } = fillTemplate(value, (inner) => known.get(inner));
-  if (unset.length === 0) return checked(name, text);
+  const { text, unset } = fillTemplate(value, (inner) => values.get(inner));
+  if (unset.length === 0) return checkValue(name, text);
   const what = value.secrets.includes(unset[0]!) ? "secret" : "variable";
   const message = `${name} is not set in its environment: there is no ${what} "${unset[0]}" that it may read`;
   log.warn({ tenant, server, [what]: unset[0] }, message);
   return undefined;
 }
 
-function checked(name: string, text: string): string {
+function checkValue(name: string, text: string): string {
   if (!text.includes("\0")) return text;
   throw new EnvironmentFault(`its environment cannot be set: the value of ${name} contains a null character`);
 }
 
-async function valueOf(
+async function readValue(
   source: EnvironmentSource,
   { secrets }: EnvironmentValue,
   name: string,
@@ -133,7 +137,7 @@ async function valueOf(
     }
   }
   if (!mayRead(entry, name)) return undefined;
-  const answer = await source.port.request("variable", { name }, NO_CALL);
+  const answer = await source.port.request("variable", { name }, NO_CALLER);
   const bytes = answer instanceof DeferredAnswer ? await answer.read() : undefined;
   if (!bytes) return undefined;
   if (bytes.length > BYTES_MAX) {
@@ -141,7 +145,7 @@ async function valueOf(
     throw new EnvironmentFault(`its environment cannot be set: the variable "${name}" is longer than ${most}`);
   }
   const value = new TextDecoder().decode(bytes);
-  if (value.length >= CONCEALED_LENGTH_MIN) grant?.redactor.add(value);
+  if (value.length >= REDACTED_LENGTH_MIN) grant?.redactor.add(value);
   return value;
 }
 
@@ -150,10 +154,10 @@ function mayRead({ variables }: Pick<ServerEntry, "variables">, name: string): b
   return variables === undefined || variables.includes(name);
 }
 
-async function cidOf({ port }: EnvironmentSource, name: string): Promise<string | null> {
-  const answer = await port.request("variable", { name }, NO_CALL);
+async function readVariableCid({ port }: EnvironmentSource, name: string): Promise<string | null> {
+  const answer = await port.request("variable", { name }, NO_CALLER);
   return answer instanceof DeferredAnswer ? (answer.cid ?? null) : null;
 }
 
 /** The environment belongs to the process, not to a call. */
-const NO_CALL: Parameters<HostPort["request"]>[2] = { caller: undefined, onOver: () => {} };
+const NO_CALLER: Parameters<HostPort["request"]>[2] = { caller: undefined, onOver: () => {} };

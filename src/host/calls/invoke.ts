@@ -86,7 +86,7 @@ export interface Invocable<Returned> {
   /** Runs one attempt; `onLine` gets log lines before the caller does. */
   run(args: JsonObject | JsonText, options: CallOptions, onLine: OnLine | undefined): Promise<Returned>;
   /** The options for further attempts. */
-  optionsToRetry(options: CallOptions): CallOptions;
+  retryOptions(options: CallOptions): CallOptions;
   /** Interprets the value of `run`. */
   read(returned: Returned, options: CallOptions): CallEnd | Promise<CallEnd>;
   /** Interprets an error of `run`. */
@@ -155,7 +155,7 @@ function retry<Returned>(call: Invocation<Returned>, first: CallEnd): Promise<Fi
     questionsOf: (end: CallEnd) => end.asked?.inputRequests,
   };
   const deadlineAt = beganAt + (options.deadlineMs ?? tool.callMs);
-  return retryUntilFinal(first, attempts, { contract, options: tool.optionsToRetry(options), deadlineAt, limits });
+  return retryUntilFinal(first, attempts, { contract, options: tool.retryOptions(options), deadlineAt, limits });
 }
 
 function record<Returned>(call: Invocation<Returned>, end: CallEnd, retries = 0): Answer | Promise<Answer> {

@@ -29,14 +29,14 @@ export function withOperatorGrants(
   requested: readonly RequestedGrant[],
   operator: OperatorGrants,
 ): ServerEntry {
-  const env = Object.entries(entry.env).map(([name, value]) => [name, fromOperator(value, operator)] as const);
+  const env = Object.entries(entry.env).map(([name, value]) => [name, useOperatorValues(value, operator)] as const);
   const secrets = [
     ...entry.secrets,
     ...requested.flatMap(({ field, value }) => (field === "secrets" && !nameFault(value) ? [value] : [])),
     ...env.flatMap(([, value]) => value.secrets),
   ];
   const hosts = requested.flatMap((request) => {
-    const host = hostOf(request);
+    const host = requestedHost(request);
     return host && !isPrivate(host) ? [host] : [];
   });
   const network = [...entry.network, ...operator.network, ...hosts];
@@ -44,19 +44,19 @@ export function withOperatorGrants(
     ...entry,
     secrets: [...new Set(secrets)].sort(),
     env: Object.fromEntries(env),
-    network: network.filter((host, index) => !names(network.slice(0, index), host)),
+    network: network.filter((host, index) => !includesHost(network.slice(0, index), host)),
   };
 }
 
 /** Treats each value that the operator sets as a secret if possible, whatever the entry declares. */
-function fromOperator({ text, secrets, variables }: EnvironmentValue, operator: OperatorGrants): EnvironmentValue {
-  const given = variables.filter((name) => operator.value(name) !== undefined);
+function useOperatorValues({ text, secrets, variables }: EnvironmentValue, operator: OperatorGrants): EnvironmentValue {
+  const secretNames = variables.filter((name) => operator.value(name) !== undefined);
   const filled = text.replaceAll(/\$\$\{|\$\{(\w+)(?::-([^}]*))?\}/g, (all, name?: string, fallback = "") => {
     const plain = name !== undefined && variables.includes(name) ? operator.plainValue(name) : undefined;
     return plain === undefined ? all : (plain || fallback).replaceAll("${", () => "$${");
   });
-  const others = variables.filter((name) => !given.includes(name) && operator.plainValue(name) === undefined);
-  return { text: filled, secrets: [...secrets, ...given], variables: others };
+  const remaining = variables.filter((name) => !secretNames.includes(name) && operator.plainValue(name) === undefined);
+  return { text: filled, secrets: [...secrets, ...secretNames], variables: remaining };
 }
 
 /** A warning for each requested private host that is not allowed. */
@@ -65,20 +65,20 @@ export function privateRequests(
   { network }: Pick<OperatorGrants, "network">,
 ): Problem[] {
   return requested.flatMap((request): Problem[] => {
-    const host = hostOf(request);
-    if (!host || !isPrivate(host) || names(network, host)) return [];
+    const host = requestedHost(request);
+    if (!host || !isPrivate(host) || includesHost(network, host)) return [];
     const { value, file, line, column } = request;
     const message = `${describeRequest(request)}, which is a private host. Tags cannot grant private hosts: start berth dev with --allow-net ${value}`;
     return [{ code: "network-requested", message, severity: "warning", file, line, column }];
   });
 }
 
-function hostOf({ field, value }: RequestedGrant): AllowedHost | undefined {
+function requestedHost({ field, value }: RequestedGrant): AllowedHost | undefined {
   const host = field === "network" ? parseAllowedHost(value) : undefined;
   return typeof host === "string" ? undefined : host;
 }
 
-function names(list: readonly AllowedHost[], { kind, name, port }: AllowedHost): boolean {
+function includesHost(list: readonly AllowedHost[], { kind, name, port }: AllowedHost): boolean {
   return list.some((listed) => listed.kind === kind && listed.name === name && listed.port === port);
 }
 

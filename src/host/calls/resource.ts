@@ -53,7 +53,7 @@ export function appResource(app: CompiledApp, read: (cid: Cid) => Promise<Uint8A
 }
 
 /** The lookup data of a resource; with the schema of its variables if it comes from a function. */
-export function findable({ contract, source }: OfferedResource): Findable {
+export function toFindable({ contract, source }: OfferedResource): Findable {
   const { name, mimeType } = contract;
   const uri = "uri" in contract ? contract.uri : contract.uriTemplate;
   const inputSchema =
@@ -62,7 +62,7 @@ export function findable({ contract, source }: OfferedResource): Findable {
 }
 
 /** Returns content from the configuration. */
-export function contentRun(content: { kind: "text"; text: string } | { kind: "blob"; base64: string }): Run {
+export function createContentRun(content: { kind: "text"; text: string } | { kind: "blob"; base64: string }): Run {
   const value =
     content.kind === "text"
       ? ({ kind: "text", text: content.text } as const)

@@ -18,7 +18,7 @@ import { completionOf } from "../offers/completion.ts";
 import { failure, isWrapped } from "../offers/content.ts";
 import { LongObject } from "../offers/long-result.ts";
 import { endedOf, gotPromptOf, readResultOf } from "../offers/upstream-results.ts";
-import { type HostedUpstream, heldBack } from "../upstreams/hosted.ts";
+import { type HostedUpstream, withheldError } from "../upstreams/hosted.ts";
 import { type RoundEnd, withoutSuspended } from "../upstreams/upstream-call.ts";
 import type { Consent } from "./consent.ts";
 import { type Invocable, invocableTool } from "./invoke.ts";
@@ -60,51 +60,50 @@ export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): 
       return hosted.run(request, options);
     },
     // A retry is a new call, so it must not resume a suspended one.
-    optionsToRetry: (options) =>
-      options.answers ? { ...options, answers: withoutSuspended(options.answers) } : options,
+    retryOptions: (options) => (options.answers ? { ...options, answers: withoutSuspended(options.answers) } : options),
     read(end) {
       if ("inputRequests" in end) return { outcome: "asked", asked: end };
-      const { result, transient: mayPass } = endedOf(end.ended, warn);
-      const transient = end.isOfTask ? undefined : mayPass;
+      const { result, transient: transientMessage } = endedOf(end.ended, warn);
+      const transient = end.isOfTask ? undefined : transientMessage;
       if ("inputRequests" in result) return { outcome: "asked", asked: result };
       return { outcome: result.isError ? "error" : "ok", result, transient };
     },
-    readThrown: (error, options) => ({ outcome: "error", answer: () => asFailure(error, options) }),
+    readThrown: (error, options) => ({ outcome: "error", answer: () => toFailure(error, options) }),
   };
-  const tool = invocableTool(invocable, isTaskTool ? MAY_BECOME_TASK : undefined);
+  const tool = invocableTool(invocable, isTaskTool ? DEFERRED_TASK : undefined);
   if (!isTaskTool) return tool;
   return { ...tool, cancelTask: (task, options) => hosted.cancelTask(task, options) };
 }
 
 /** The upstream decides for each call whether it becomes a task. */
-const MAY_BECOME_TASK = { required: false, deferred: true };
+const DEFERRED_TASK = { required: false, deferred: true };
 
 /** True for a tool whose calls may become tasks. */
-export function mayBecomeTask({ extensions }: Contract, { execution }: ToolContract): boolean {
+export function supportsTasks({ extensions }: Contract, { execution }: ToolContract): boolean {
   const { taskSupport } = execution ?? {};
   if (taskSupport !== undefined) return taskSupport === "optional" || taskSupport === "required";
   return extensions?.[EXTENSION_TASKS] !== undefined;
 }
 
 /** A withheld tool. Clients that have it from an earlier list get an error that explains why. */
-export function heldTool(contract: ToolContract, journal: ToolJournal): Tool {
+export function withheldTool(contract: ToolContract, journal: ToolJournal): Tool {
   return {
     contract,
     async call(args, options) {
       journal.record({ args, options, beganAt: performance.now() }, { outcome: "error" });
-      const held = heldBack("tool", contract.name);
-      if (options.failuresReject) throw held;
-      return failure(held.message);
+      const error = withheldError("tool", contract.name);
+      if (options.failuresReject) throw error;
+      return failure(error.message);
     },
   };
 }
 
 /** Turns a failure of the upstream into a result; passes on its error if it refused the request. */
-function asFailure(error: unknown, { failuresReject }: CallOptions): CallResult {
-  const passed = passedOn(error, failuresReject === true && isEndOfTask(error));
-  if (!(passed instanceof BerthError) || failuresReject) throw passed;
-  if (!(passed.code in UNFINISHED)) throw passed;
-  return failure(passed.message);
+function toFailure(error: unknown, { failuresReject }: CallOptions): CallResult {
+  const callerError = toCallerError(error, failuresReject === true && isTaskError(error));
+  if (!(callerError instanceof BerthError) || failuresReject) throw callerError;
+  if (!(callerError.code in UNFINISHED)) throw callerError;
+  return failure(callerError.message);
 }
 
 const UNFINISHED: Partial<Record<ErrorCode, true>> = {
@@ -147,8 +146,8 @@ export function upstreamResource(hosted: HostedUpstream, uri: string, { app, ski
         if (skill) checkFile(hosted, uri, skills, read);
         return read;
       } catch (error) {
-        if (isNotFound(error)) throw new BerthError("resource_not_found", uri, { data: { uri }, cause: error });
-        throw passedOn(error);
+        if (isMissingResource(error)) throw new BerthError("resource_not_found", uri, { data: { uri }, cause: error });
+        throw toCallerError(error);
       }
     },
   };
@@ -176,8 +175,8 @@ function checkFile(hosted: HostedUpstream, uri: string, skills: readonly SkillCo
 }
 
 /** A file of a withheld skill; see `heldTool`. */
-export function heldFile({ uri }: SkillContract): Resource {
-  return { read: () => Promise.reject(heldBack("skill", uri)) };
+export function withheldFile({ uri }: SkillContract): Resource {
+  return { read: () => Promise.reject(withheldError("skill", uri)) };
 }
 
 export function upstreamPrompt(hosted: HostedUpstream, contract: PromptContract): Prompt {
@@ -195,15 +194,15 @@ export function upstreamPrompt(hosted: HostedUpstream, contract: PromptContract)
         if ("inputRequests" in end) return end;
         return end.ended instanceof LongObject ? end.ended : gotPromptOf(end.ended);
       } catch (error) {
-        throw passedOn(error);
+        throw toCallerError(error);
       }
     },
   };
 }
 
 /** A withheld prompt; see `heldTool`. */
-export function heldPrompt(contract: PromptContract): Prompt {
-  return { contract, get: () => Promise.reject(heldBack("prompt", contract.name)) };
+export function withheldPrompt(contract: PromptContract): Prompt {
+  return { contract, get: () => Promise.reject(withheldError("prompt", contract.name)) };
 }
 
 export function upstreamCompleter(hosted: HostedUpstream, ref: JsonObject, argument: string): Completer {
@@ -219,20 +218,20 @@ export function upstreamCompleter(hosted: HostedUpstream, ref: JsonObject, argum
         if ("inputRequests" in end) throw new BerthError("guest_failed", "a completion cannot ask questions");
         return completionOf(end.ended);
       } catch (error) {
-        throw passedOn(error);
+        throw toCallerError(error);
       }
     },
   };
 }
 
 /** -32002 up to 2025-11-25, -32602 since. */
-function isNotFound(error: unknown): boolean {
+function isMissingResource(error: unknown): boolean {
   if (!(error instanceof UpstreamError) || error.code !== "upstream_refused") return false;
   return [-32002, -32602].includes(error.data?.["rpc"] as number);
 }
 
 /** Turns a failure into the error that the caller gets. An upstream's own errors keep their code, message and data. */
-function passedOn(error: unknown, isWithinTask = false): unknown {
+function toCallerError(error: unknown, isWithinTask = false): unknown {
   const { upstreamErrorBytes } = errorBounds;
   // The data of the error shows the URI, which may contain secrets.
   if (error instanceof BerthError && error.code === "launcher_invalid") {
@@ -242,17 +241,17 @@ function passedOn(error: unknown, isWithinTask = false): unknown {
   const { rpc, message, data } = error.data ?? {};
   if (typeof rpc !== "number" || typeof message !== "string") return error;
   // The error of a task cannot be mistaken for one of the connection.
-  if (!Number.isSafeInteger(rpc) || (OF_THE_WAY.has(rpc) && !isWithinTask))
+  if (!Number.isSafeInteger(rpc) || (CONNECTION_CODES.has(rpc) && !isWithinTask))
     return withoutData(error, rpc, message, upstreamErrorBytes);
   const isShort = data !== undefined && Buffer.byteLength(JSON.stringify(data)) <= upstreamErrorBytes;
-  const said = { rpc, message: cutText(message, upstreamErrorBytes), data: isShort ? data : undefined };
+  const relayed = { rpc, message: cutText(message, upstreamErrorBytes), data: isShort ? data : undefined };
   const code =
     rpc === INVALID_PARAMS ? "invalid_params" : rpc === MISSING_CAPABILITY ? "missing_capability" : error.code;
-  return new RelayedError(code, said, error);
+  return new RelayedError(code, relayed, error);
 }
 
 /** True for the final error of a task of the upstream. */
-function isEndOfTask(error: unknown): boolean {
+function isTaskError(error: unknown): boolean {
   return error instanceof UpstreamError && error.data?.["isOfTask"] === true;
 }
 
@@ -266,7 +265,7 @@ const MISSING_CAPABILITY = -32021;
  *
  * Parse error, invalid request, unknown method, not initialized or no such resource, wrong header, version, cancelled.
  */
-const OF_THE_WAY: ReadonlySet<number> = new Set([-32700, -32600, -32601, -32002, -32020, -32022, -32800]);
+const CONNECTION_CODES: ReadonlySet<number> = new Set([-32700, -32600, -32601, -32002, -32020, -32022, -32800]);
 
 function withoutData(error: UpstreamError, rpc: number, message: string, bytesMax: number): BerthError {
   return new BerthError("upstream_refused", cutText(error.detail, bytesMax), {

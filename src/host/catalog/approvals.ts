@@ -10,13 +10,13 @@ import type { Held, Remembered } from "../upstreams/remembered.ts";
 /** Port for the feature "drift", which withholds changes of upstreams until they are approved. */
 export interface ApprovalPort {
   /** Resolves with the approved part of what an upstream offers now. */
-  approvedNow(
+  readApproved(
     tenant: string,
     server: string,
     hosted: HostedUpstream,
     entry: ServerEntry,
     dependencies: ApprovalDependencies,
-  ): Promise<Own>;
+  ): Promise<ApprovedContract>;
   /** The stored record of an upstream, which need not be running. */
   recall(
     tenant: string,
@@ -48,7 +48,7 @@ export interface ApprovalDependencies {
 }
 
 /** The part of an upstream that may be served. */
-export interface Own {
+export interface ApprovedContract {
   readonly own: Contract;
   readonly held: Held;
   /** All approved skills, including withheld and removed ones: their URIs must not lead to other contents. */

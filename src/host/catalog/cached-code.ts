@@ -6,15 +6,15 @@ import { fixed } from "../../limits/fixed.ts";
 const bounds = fixed({ keptCodeBytes: 32 * 1024 * 1024 });
 
 /** Caches recently used bundles, so that guest processes start fast, and even while the store is unreachable. */
-export class KeptCode {
+export class CodeCache {
   /** Least recently used first. */
-  readonly #kept = new BoundedMap<string, Uint8Array>(bounds.keptCodeBytes, ({ length }) => length);
+  readonly #code = new BoundedMap<string, Uint8Array>(bounds.keptCodeBytes, ({ length }) => length);
 
-  async of(tenant: string, bundle: Cid, read: () => Promise<Uint8Array>): Promise<Uint8Array> {
+  async read(tenant: string, bundle: Cid, read: () => Promise<Uint8Array>): Promise<Uint8Array> {
     const key = `${tenant} ${bundle}`;
-    const code = this.#kept.get(key) ?? (await read());
+    const code = this.#code.get(key) ?? (await read());
     // A bundle above the limit would evict all others.
-    if (code.length <= bounds.keptCodeBytes) this.#kept.set(key, code);
+    if (code.length <= bounds.keptCodeBytes) this.#code.set(key, code);
     return code;
   }
 }

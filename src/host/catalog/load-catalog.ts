@@ -45,7 +45,7 @@ export async function loadCatalog(
   try {
     return await load(tenant, server, listed, port, dependencies, options);
   } catch (error) {
-    throw refusalOf(tenant, server, error, dependencies.log);
+    throw toRefusal(tenant, server, error, dependencies.log);
   }
 }
 
@@ -57,33 +57,34 @@ async function load(
   dependencies: LoadDependencies,
   { prepared, record = (...release) => recordRelease(dependencies, ...release) }: LoadOptions,
 ): Promise<Loaded> {
-  const takeTurns = createYielder();
+  const yieldIfDue = createYielder();
   // The directory does not validate schemas, because most servers are never requested.
   const checked =
     prepared?.checked ??
     (await readCheckedEntry(server, read.raw, (schema) => dependencies.checks.faultOf(tenant, schema)));
   const { entry, problems } = checked;
-  await takeTurns();
+  await yieldIfDue();
   const hiddenNames = new Set(hidden);
   const isHidden = ({ name }: Offer): boolean => hiddenNames.has(name);
-  const made = { definition, entry, isHidden };
-  const building = buildCatalog(tenant, server, made, port, dependencies, prepared?.release);
-  const built = await building.catch((error: unknown) => {
-    throw damaged(server, error);
+  const input = { definition, entry, isHidden };
+  const pending = buildCatalog(tenant, server, input, port, dependencies, prepared?.release);
+  const built = await pending.catch((error: unknown) => {
+    throw refuseDamaged(server, error);
   });
   const { catalog, blocks } = built;
   if (dependencies.writable) await record(tenant, server, catalog.release, blocks, entry.upstream !== undefined);
-  const written = blocks.find(({ cid }) => cid === catalog.contractCid)?.bytes.length;
-  const heldBytes = written && written + VALUE_BYTES * countValues(catalog.contract, contractBounds.contractValues);
+  const contractLength = blocks.find(({ cid }) => cid === catalog.contractCid)?.bytes.length;
+  const heldBytes =
+    contractLength && contractLength + VALUE_BYTES * countValues(catalog.contract, contractBounds.contractValues);
   const all = [...problems, ...catalog.problems];
   return {
     catalog: { ...catalog, ...(heldBytes !== undefined && { heldBytes }), problems: all },
-    ...(built.prepared && isLasting(entry, all) && { prepared: { checked, release: built.prepared } }),
+    ...(built.prepared && isReusable(entry, all) && { prepared: { checked, release: built.prepared } }),
   };
 }
 
 /** False if transforms run, or an error may be temporary: then loading again may have another result. */
-function isLasting({ transforms }: ServerEntry, problems: readonly Problem[]): boolean {
+function isReusable({ transforms }: ServerEntry, problems: readonly Problem[]): boolean {
   return Object.keys(transforms).length === 0 && problems.every(({ severity }) => severity !== "error");
 }
 
@@ -91,7 +92,7 @@ function isLasting({ transforms }: ServerEntry, problems: readonly Problem[]): b
 const VALUE_BYTES = 64;
 
 /** Converts a failure to load a server into an error for clients. Unexpected ones are logged, and affect one server. */
-export function refusalOf(tenant: string, server: string, error: unknown, log: Log): BerthError {
+export function toRefusal(tenant: string, server: string, error: unknown, log: Log): BerthError {
   if (error instanceof BerthError) return error;
   if (isDescriptorShortage(error)) return noDescriptors(error);
   log.error({ err: error, tenant, server }, "a server failed unexpectedly");
@@ -100,7 +101,7 @@ export function refusalOf(tenant: string, server: string, error: unknown, log: L
 }
 
 /** Converts errors of damaged content into a refusal of the server that says what to do. */
-function damaged(server: string, error: unknown): unknown {
+function refuseDamaged(server: string, error: unknown): unknown {
   if (!(error instanceof BerthError)) return error;
   if (error.code !== "content_corrupt" && error.code !== "content_missing") return error;
   const message = `Its stored content is damaged (${error.message}): save its definition again, or restore a backup`;

@@ -6,8 +6,8 @@ import type { DirectoryEntry } from "../directory/directory.ts";
 import type { Catalog } from "../offers/catalog.ts";
 import type { ApprovalDependencies } from "./approvals.ts";
 import type { CatalogCache } from "./catalog-cache.ts";
-import { refusalOf } from "./load-catalog.ts";
-import { allowedLaunch, type UpstreamDependencies } from "./upstream-catalog.ts";
+import { toRefusal } from "./load-catalog.ts";
+import { checkLaunch, type UpstreamDependencies } from "./upstream-catalog.ts";
 
 export interface ServerSummary {
   readonly name: string;
@@ -46,23 +46,23 @@ interface Servers {
  * the servers whose catalogs do not fit in memory.
  */
 export class Overviews {
-  readonly #known = new WeakMap<DirectoryEntry, { overview: Overview; release: Cid; contract: Cid }>();
+  readonly #cached = new WeakMap<DirectoryEntry, { overview: Overview; release: Cid; contract: Cid }>();
 
   async read(
     servers: readonly { readonly name: string; readonly listed: DirectoryEntry }[],
     { loaded, summarize }: Servers,
   ): Promise<Overview[]> {
     return mapYielding(servers, async ({ name, listed }) => {
-      const known = this.#known.get(listed);
-      const catalog = known && loaded(name);
-      const isSame = !catalog || (catalog.release === known.release && catalog.contractCid === known.contract);
-      return known && isSame ? known.overview : this.#note(listed, await summarize(name, listed));
+      const cached = this.#cached.get(listed);
+      const catalog = cached && loaded(name);
+      const isSame = !catalog || (catalog.release === cached.release && catalog.contractCid === cached.contract);
+      return cached && isSame ? cached.overview : this.#cache(listed, await summarize(name, listed));
     });
   }
 
   /** Call when a server may have changed with the same entry. */
   forget(listed: DirectoryEntry): void {
-    this.#known.delete(listed);
+    this.#cached.delete(listed);
   }
 
   /** Carries over the overviews of entries that are equal in the new directory. */
@@ -70,24 +70,24 @@ export class Overviews {
     for (const [name, listed] of now) {
       const earlier = before?.get(name);
       if (earlier === listed) continue;
-      const known = earlier && this.#known.get(earlier);
-      if (known && JSON.stringify(earlier) === JSON.stringify(listed)) this.#known.set(listed, known);
+      const cached = earlier && this.#cached.get(earlier);
+      if (cached && JSON.stringify(earlier) === JSON.stringify(listed)) this.#cached.set(listed, cached);
     }
   }
 
-  #note(listed: DirectoryEntry, { catalog, ...summary }: ServerSummary): Overview {
+  #cache(listed: DirectoryEntry, { catalog, ...summary }: ServerSummary): Overview {
     const tools = catalog?.contract.tools ?? [];
-    const about = summary.description ?? (tools.length === 1 ? tools[0]!.description : undefined);
+    const description = summary.description ?? (tools.length === 1 ? tools[0]!.description : undefined);
     const overview = {
       tools: tools.map(({ name }) => name),
       ...summary,
       problems: listedProblems(summary.problems),
-      ...(about !== undefined && { description: about }),
+      ...(description !== undefined && { description: description }),
       ...(catalog?.language && { language: catalog.language }),
       starting: catalog?.starting,
     };
     // A refused server may be served next time.
-    if (catalog) this.#known.set(listed, { overview, release: catalog.release, contract: catalog.contractCid });
+    if (catalog) this.#cached.set(listed, { overview, release: catalog.release, contract: catalog.contractCid });
     return overview;
   }
 }
@@ -97,17 +97,17 @@ export function createSummarize(
   dependencies: Omit<ApprovalDependencies, "isTrial"> &
     Pick<UpstreamDependencies, "approvals" | "mayStartPrograms" | "log">,
   catalogs: Pick<CatalogCache, "peek">,
-  look: (tenant: string, name: string) => Catalog | Promise<Catalog>,
+  inspect: (tenant: string, name: string) => Catalog | Promise<Catalog>,
 ): (tenant: string, name: string, listed: DirectoryEntry) => Promise<ServerSummary> {
   const { upstreams, approvals } = dependencies;
 
   return summarize;
 
   /** Lists must not wait for upstreams to start, which may take minutes. */
-  async function unknownUpstream(tenant: string, name: string, { entry, refused, enabled }: DirectoryEntry) {
+  async function unloadedUpstream(tenant: string, name: string, { entry, refused, enabled }: DirectoryEntry) {
     const uri = entry.upstream;
     if (uri === undefined || refused || !enabled || !upstreams || catalogs.peek(tenant, name)) return undefined;
-    allowedLaunch(tenant, name, { uri, secrets: entry.secrets }, dependencies);
+    checkLaunch(tenant, name, { uri, secrets: entry.secrets }, dependencies);
     const isKnown =
       upstreams.find(tenant, name, entry)?.observed ??
       (await approvals?.recall(tenant, name, uri, entry, dependencies));
@@ -124,19 +124,19 @@ export function createSummarize(
     const { entry } = listed;
     const description = entry.description === undefined ? {} : { description: entry.description };
     try {
-      const unknown = await unknownUpstream(tenant, name, listed);
+      const unknown = await unloadedUpstream(tenant, name, listed);
       if (unknown) return { name, ...description, ...unknown };
-      const catalog = await look(tenant, name);
+      const catalog = await inspect(tenant, name);
       return { name, state: "ready", ...description, catalog, problems: catalog.problems };
     } catch (error) {
-      const told = refusalOf(tenant, name, error, dependencies.log);
-      const state = told.code === "server_disabled" ? "disabled" : "refused";
-      return { name, state, ...description, problems: problemsOf(told) };
+      const refusal = toRefusal(tenant, name, error, dependencies.log);
+      const state = refusal.code === "server_disabled" ? "disabled" : "refused";
+      return { name, state, ...description, problems: errorProblems(refusal) };
     }
   }
 }
 
-function problemsOf(error: BerthError): readonly Problem[] {
+function errorProblems(error: BerthError): readonly Problem[] {
   const problems = error.data?.["problems"] as readonly Problem[] | undefined;
   if (problems || error.code === "server_disabled") return problems ?? [];
   return [{ code: error.code.replaceAll("_", "-"), message: error.message, severity: "error" }];

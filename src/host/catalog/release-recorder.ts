@@ -24,30 +24,30 @@ export type RecordRelease = (
   release: Cid,
   blocks: readonly Block[],
   /** The release of an upstream, which can change without an edit. */
-  isOfOthers?: boolean,
+  isUpstream?: boolean,
 ) => Promise<void>;
 
 /** True if the server in the store is still the one that was loaded. */
-export type IsOfNow = () => Promise<boolean>;
+export type IsCurrent = () => Promise<boolean>;
 
-interface Recorded {
+interface ReleaseRecord {
   readonly server: string;
   readonly release: Cid;
   readonly blocks: readonly Block[];
-  readonly isOfOthers?: boolean | undefined;
+  readonly isUpstream?: boolean | undefined;
   /** If set, the write fails unless this is the current release. */
   readonly expected?: Cid | null;
 }
 
-interface Waiting extends Recorded {
+interface PendingRecord extends ReleaseRecord {
   readonly tenant: string;
   /** The current release when this one was created: later saves must not be undone. */
   readonly expected: Cid | null;
 }
 
 /** Releases per transaction, which takes a few milliseconds. */
-const RECORDS_AT_ONCE = 16;
-const AGAIN_MS = 1_000;
+const BATCH_SIZE = 16;
+const RETRY_DELAY_MS = 1_000;
 
 /**
  * Records releases of servers. While the store is unavailable, releases are served and recorded later. A release that is
@@ -56,10 +56,10 @@ const AGAIN_MS = 1_000;
 export class ReleaseRecorder {
   readonly #dependencies: RecorderDependencies;
   readonly #onDropped: (tenant: string, server: string) => void;
-  readonly #waiting = new Map<string, Waiting>();
+  readonly #pending = new Map<string, PendingRecord>();
   #writing: Promise<void> | undefined;
   /** Retry timer while the store fails. */
-  #again: NodeJS.Timeout | undefined;
+  #retryTimer: NodeJS.Timeout | undefined;
   #isFailing = false;
 
   /** `onDropped` is called for a server that must be loaded again because its release was not recorded. */
@@ -72,105 +72,110 @@ export class ReleaseRecorder {
    * Resolves when the release is recorded, or queued because the store is unavailable. Does nothing if another process has
    * saved the server meanwhile: it is recorded when it is loaded again.
    */
-  record(isOfNow: IsOfNow): RecordRelease {
-    return async (tenant, server, release, blocks, isOfOthers) => {
-      const expected = await this.#followedBy(tenant, server, release, isOfNow);
+  record(isCurrent: IsCurrent): RecordRelease {
+    return async (tenant, server, release, blocks, isUpstream) => {
+      const expected = await this.#findPredecessor(tenant, server, release, isCurrent);
       if (expected === undefined) return;
-      const one = { tenant, server, release, blocks, isOfOthers, expected };
+      const one = { tenant, server, release, blocks, isUpstream, expected };
       try {
         await put(this.#dependencies, tenant, [one]);
       } catch (error) {
-        if (isMoved(error)) return;
-        if (!isOfStore(error)) throw error;
-        this.#wait(one);
-        this.#failed(error);
+        if (isConflict(error)) return;
+        if (!isStoreError(error)) throw error;
+        this.#enqueue(one);
+        this.#scheduleRetry(error);
       }
     };
   }
 
   /** Records in the background, for callers that load many servers. */
-  recordLater(isOfNow: IsOfNow): RecordRelease {
-    return async (tenant, server, release, blocks, isOfOthers) => {
-      const expected = await this.#followedBy(tenant, server, release, isOfNow);
+  recordLater(isCurrent: IsCurrent): RecordRelease {
+    return async (tenant, server, release, blocks, isUpstream) => {
+      const expected = await this.#findPredecessor(tenant, server, release, isCurrent);
       if (expected === undefined) return;
-      this.#wait({ tenant, server, release, blocks, isOfOthers, expected });
-      if (!this.#again) this.#writing ??= this.#write();
+      this.#enqueue({ tenant, server, release, blocks, isUpstream, expected });
+      if (!this.#retryTimer) this.#writing ??= this.#write();
     };
   }
 
   /** The current release that the new one replaces, null if none; undefined if there is nothing to record. */
-  async #followedBy(tenant: string, server: string, release: Cid, isOfNow: IsOfNow): Promise<Cid | null | undefined> {
+  async #findPredecessor(
+    tenant: string,
+    server: string,
+    release: Cid,
+    isCurrent: IsCurrent,
+  ): Promise<Cid | null | undefined> {
     const current = (await this.#dependencies.store.name(tenant, "release", server))?.cid ?? null;
     // Read the name first: a save after this read makes the write fail.
-    return current !== release && (await isOfNow()) ? current : undefined;
+    return current !== release && (await isCurrent()) ? current : undefined;
   }
 
   /** Resolves when pending records of a server are written; undefined if there are none. */
-  settled(tenant: string, server: string): Promise<void> | undefined {
-    return this.#waiting.has(keyOf(tenant, server)) ? this.#writing : undefined;
+  whenWritten(tenant: string, server: string): Promise<void> | undefined {
+    return this.#pending.has(recordKey(tenant, server)) ? this.#writing : undefined;
   }
 
-  #wait(one: Waiting): void {
-    this.#waiting.set(keyOf(one.tenant, one.server), one);
-    if (!this.#isFailing || this.#waiting.size <= cacheBounds.catalogs) return;
-    const [[key, { tenant, server }]] = this.#waiting as unknown as [[string, Waiting]];
-    this.#waiting.delete(key);
+  #enqueue(one: PendingRecord): void {
+    this.#pending.set(recordKey(one.tenant, one.server), one);
+    if (!this.#isFailing || this.#pending.size <= cacheBounds.catalogs) return;
+    const [[key, { tenant, server }]] = this.#pending as unknown as [[string, PendingRecord]];
+    this.#pending.delete(key);
     this.#onDropped(tenant, server);
   }
 
   async #write(): Promise<void> {
     try {
-      while (this.#waiting.size > 0) {
+      while (this.#pending.size > 0) {
         await yieldToCalls();
-        await this.#writeSome();
+        await this.#writeBatch();
       }
       if (this.#isFailing) this.#dependencies.log.info("the pending releases are recorded");
       this.#isFailing = false;
     } catch (error) {
-      this.#failed(error);
+      this.#scheduleRetry(error);
     } finally {
       this.#writing = undefined;
     }
   }
 
-  #failed(error: unknown): void {
+  #scheduleRetry(error: unknown): void {
     const { log } = this.#dependencies;
     if (!this.#isFailing)
       log.warn({ err: error }, "releases cannot be recorded; they are served, and recording will be retried");
     this.#isFailing = true;
-    this.#again ??= setTimeout(() => {
-      this.#again = undefined;
+    this.#retryTimer ??= setTimeout(() => {
+      this.#retryTimer = undefined;
       this.#writing ??= this.#write();
-    }, AGAIN_MS).unref();
+    }, RETRY_DELAY_MS).unref();
   }
 
-  async #writeSome(): Promise<void> {
+  async #writeBatch(): Promise<void> {
     const { store, log } = this.#dependencies;
-    const some: Waiting[] = [];
-    for (const each of this.#waiting.values()) {
-      if (some.length === RECORDS_AT_ONCE || (some[0] && some[0].tenant !== each.tenant)) break;
-      some.push(each);
+    const batch: PendingRecord[] = [];
+    for (const each of this.#pending.values()) {
+      if (batch.length === BATCH_SIZE || (batch[0] && batch[0].tenant !== each.tenant)) break;
+      batch.push(each);
     }
-    const { tenant } = some[0]!;
-    const due: Waiting[] = [];
-    for (const each of some) {
+    const { tenant } = batch[0]!;
+    const due: PendingRecord[] = [];
+    for (const each of batch) {
       const current = await store.name(tenant, "release", each.server);
       if ((current?.cid ?? null) === each.expected) due.push(each);
     }
     try {
       if (due.length > 0) await put(this.#dependencies, tenant, due);
     } catch (error) {
-      if (isOfStore(error)) throw error;
+      if (isStoreError(error)) throw error;
       // Another process changed one of them: check all again.
-      if (isMoved(error)) return;
+      if (isConflict(error)) return;
       // They are recorded when their servers are loaded again.
       log.warn({ err: error, tenant }, "releases could not be recorded");
-      for (const { server } of some) this.#onDropped(tenant, server);
+      for (const { server } of batch) this.#onDropped(tenant, server);
     }
-    for (const each of some) {
-      const key = keyOf(tenant, each.server);
+    for (const each of batch) {
+      const key = recordKey(tenant, each.server);
       // A newer release may be pending.
-      if (this.#waiting.get(key) === each) this.#waiting.delete(key);
+      if (this.#pending.get(key) === each) this.#pending.delete(key);
     }
   }
 }
@@ -178,22 +183,22 @@ export class ReleaseRecorder {
 /** Records a release immediately, for trials of a change; a failure rejects. */
 export async function recordRelease(
   dependencies: PutDependencies,
-  ...[tenant, server, release, blocks, isOfOthers]: Parameters<RecordRelease>
+  ...[tenant, server, release, blocks, isUpstream]: Parameters<RecordRelease>
 ): Promise<void> {
   const current = await dependencies.store.name(tenant, "release", server);
-  if (current?.cid !== release) await put(dependencies, tenant, [{ server, release, blocks, isOfOthers }]);
+  if (current?.cid !== release) await put(dependencies, tenant, [{ server, release, blocks, isUpstream }]);
 }
 
-async function put(dependencies: PutDependencies, tenant: string, some: readonly Recorded[]): Promise<void> {
-  const own = some.filter(({ isOfOthers }) => !isOfOthers);
+async function put(dependencies: PutDependencies, tenant: string, some: readonly ReleaseRecord[]): Promise<void> {
+  const own = some.filter(({ isUpstream }) => !isUpstream);
   if (own.length > 0) await putAll(dependencies, tenant, own);
   for (const each of some) {
-    if (each.isOfOthers) await ifRoom(putAll(dependencies, tenant, [each], roomForOthers(dependencies, tenant)));
+    if (each.isUpstream) await unlessFull(putAll(dependencies, tenant, [each], upstreamQuota(dependencies, tenant)));
   }
 }
 
 /** Upstreams may fill half of a tenant's quota; the rest is reserved for edits. */
-export function roomForOthers(
+export function upstreamQuota(
   { storedBytesOf }: Pick<PutDependencies, "storedBytesOf">,
   tenant: string,
 ): { storedBytesMax?: number } {
@@ -201,7 +206,7 @@ export function roomForOthers(
 }
 
 /** Resolves with false when the quota is exhausted: then the release is served without a record. */
-export async function ifRoom(change: Promise<unknown>): Promise<boolean> {
+export async function unlessFull(change: Promise<unknown>): Promise<boolean> {
   try {
     await change;
     return true;
@@ -214,11 +219,11 @@ export async function ifRoom(change: Promise<unknown>): Promise<boolean> {
 async function putAll(
   { store, compiler }: PutDependencies,
   tenant: string,
-  some: readonly Recorded[],
-  room: { storedBytesMax?: number } = {},
+  some: readonly ReleaseRecord[],
+  quota: { storedBytesMax?: number } = {},
 ): Promise<void> {
   await store.change(tenant, {
-    ...room,
+    ...quota,
     by: "load",
     put: some.flatMap(({ blocks }) => blocks),
     set: some.map(({ server, release, expected }) => ({
@@ -235,15 +240,15 @@ async function putAll(
   });
 }
 
-function isOfStore(error: unknown): boolean {
+function isStoreError(error: unknown): boolean {
   return error instanceof BerthError && (error.code === "store_failed" || error.code === "store_uncertain");
 }
 
-function isMoved(error: unknown): boolean {
+function isConflict(error: unknown): boolean {
   return error instanceof BerthError && error.code === "name_conflict";
 }
 
-function keyOf(tenant: string, server: string): string {
+function recordKey(tenant: string, server: string): string {
   return JSON.stringify([tenant, server]);
 }
 

@@ -46,11 +46,11 @@ export async function createRelease(input: {
   isHidden: (offer: Offer) => boolean;
 }): Promise<Release> {
   const { definition, bundle, packages, entry, offered, skills, isHidden } = input;
-  const offers = [...offersOf("tool", offered.tools), ...offersOf("prompt", offered.prompts)];
+  const offers = [...listOffers("tool", offered.tools), ...listOffers("prompt", offered.prompts)];
   const hidden = offers.filter(isHidden);
-  const isShown = notAmong(hidden);
-  const tools = [...offered.tools.values()].filter(({ contract }) => isShown("tool", contract.name));
-  const prompts = [...offered.prompts.values()].filter(({ contract }) => isShown("prompt", contract.name));
+  const isOffered = excluding(hidden);
+  const tools = [...offered.tools.values()].filter(({ contract }) => isOffered("tool", contract.name));
+  const prompts = [...offered.prompts.values()].filter(({ contract }) => isOffered("prompt", contract.name));
   const resources = [...offered.resources.values()];
 
   const listed = resources.map(({ contract }) => contract);
@@ -90,12 +90,12 @@ export async function createRelease(input: {
 }
 
 /** Uses sets, because any number of offers can be hidden. */
-export function notAmong(offers: readonly Offer[]): (kind: Offer["kind"], name: string) => boolean {
+export function excluding(offers: readonly Offer[]): (kind: Offer["kind"], name: string) => boolean {
   const names = { tool: new Set<string>(), prompt: new Set<string>() };
   for (const { kind, name } of offers) names[kind].add(name);
   return (kind, name) => !names[kind].has(name);
 }
 
-function offersOf(kind: Offer["kind"], offered: ReadonlyMap<string, unknown>): Offer[] {
+function listOffers(kind: Offer["kind"], offered: ReadonlyMap<string, unknown>): Offer[] {
   return Array.from(offered.keys(), (name) => ({ kind, name }));
 }

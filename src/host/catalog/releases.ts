@@ -9,7 +9,7 @@ import { isObject, type Json, type JsonSchema } from "../../lib/json.ts";
 import { asPackageSet, type PackageSet } from "../../packages/package-set.ts";
 import type { Store } from "../../store/store.ts";
 import { unlessDamaged } from "../../store/unless-damaged.ts";
-import { asGivenNow } from "../calls/granted.ts";
+import { reduceGrants } from "../calls/granted.ts";
 import type { DirectoryEntry } from "../directory/directory.ts";
 import { withdrawnFrom } from "../directory/tenant-rules.ts";
 import type { Catalog } from "../offers/catalog.ts";
@@ -17,7 +17,7 @@ import { buildCatalog, type LoadDependencies } from "./build-catalog.ts";
 import { refused } from "./compile-once.ts";
 import { releaseCompilerKey } from "./release-recorder.ts";
 import type { ReleaseParts } from "./release.ts";
-import { withdrawnOf } from "./withdrawn.ts";
+import { readWithdrawnReleases } from "./withdrawn.ts";
 
 /** Limit of changes to search, because a history can be long. */
 const CHANGES_MAX = 1_000;
@@ -37,14 +37,14 @@ export interface ReleaseVersion {
 export async function readReleases(store: Store, tenant: string, server: string): Promise<ReleaseVersion[]> {
   const history = await store.history(tenant, "release", server, CHANGES_MAX);
   const current = history[0]?.cid;
-  const withdrawn = await withdrawnOf(store, tenant, server);
-  const seen = new Set<Cid>();
+  const withdrawn = await readWithdrawnReleases(store, tenant, server);
+  const listed = new Set<Cid>();
   const releases: ReleaseVersion[] = [];
-  const takeTurns = createYielder();
+  const yieldIfDue = createYielder();
   for (const { cid, changedAt, by } of history) {
-    await takeTurns();
-    if (cid === null || seen.has(cid)) continue;
-    seen.add(cid);
+    await yieldIfDue();
+    if (cid === null || listed.has(cid)) continue;
+    listed.add(cid);
     const bytes = await unlessDamaged(store.content(tenant, cid));
     const parts = bytes && decodeRecord(bytes);
     if (!isObject(parts) || typeof parts["contract"] !== "string") continue;
@@ -75,21 +75,22 @@ export interface EarlierReleases {
  * CID. Its code gets the grants that both its own entry and the current one have.
  */
 export function createEarlierReleases(
-  portOf: (tenant: string, server: string) => HostPort,
+  createPort: (tenant: string, server: string) => HostPort,
   dependencies: LoadDependencies,
 ): EarlierReleases {
   const loaded = new Map<string, { now: DirectoryEntry; loading: Promise<Catalog | undefined> }>();
   return {
     load(tenant, server, release, now) {
       const key = JSON.stringify([tenant, server, release]);
-      const found = loaded.get(key);
-      const known = found?.now === now ? found.loading : undefined;
-      const loading = known ?? loadRelease({ tenant, server, release, now }, portOf(tenant, server), dependencies);
+      const cached = loaded.get(key);
+      const pending = cached?.now === now ? cached.loading : undefined;
+      const loading =
+        pending ?? loadRelease({ tenant, server, release, now }, createPort(tenant, server), dependencies);
       loaded.delete(key);
       loaded.set(key, { now, loading });
       // Do not cache failures.
       const forget = (): boolean => loaded.get(key)?.loading === loading && loaded.delete(key);
-      if (!known) loading.then((catalog) => catalog ?? forget(), forget);
+      if (!pending) loading.then((catalog) => catalog ?? forget(), forget);
       for (const oldest of loaded.keys()) {
         if (loaded.size <= RELEASES_MAX) break;
         loaded.delete(oldest);
@@ -123,11 +124,11 @@ async function loadRelease(
   if (config === undefined || !contract || !packages) return undefined;
 
   const faultOf = (schema: JsonSchema) => dependencies.checks.faultOf(tenant, schema);
-  const { entry: then } = await readCheckedEntry(server, config as Json, faultOf, { isEarlier: true });
-  const entry = asGivenNow(then, now);
-  const withdrawn = withdrawnFrom({ tenant, server, was: then, given: entry }, now);
+  const { entry: releasedEntry } = await readCheckedEntry(server, config as Json, faultOf, { isEarlier: true });
+  const entry = reduceGrants(releasedEntry, now);
+  const withdrawn = withdrawnFrom({ tenant, server, was: releasedEntry, given: entry }, now);
   if (withdrawn.length > 0) throw refused(server, withdrawn);
-  const shown = {
+  const offered = {
     tool: new Set(contract.tools.map(({ name }) => name)),
     prompt: new Set(contract.prompts.map(({ name }) => name)),
   };
@@ -137,12 +138,12 @@ async function loadRelease(
     {
       definition: parts.definition ?? undefined,
       entry,
-      isHidden: ({ kind, name }) => !shown[kind].has(name),
+      isHidden: ({ kind, name }) => !offered[kind].has(name),
       isEarlier: true,
     },
     port,
-    { ...(await withCompilerOf(release, dependencies)), claimed: findAnyClaim, packageSet: packages },
-  ).catch(undefinedIfGone);
+    { ...(await withReleaseCompiler(release, dependencies)), claimed: findAnyClaim, packageSet: packages },
+  ).catch(undefinedIfMissing);
   return built?.catalog.release === release ? { ...built.catalog, pinned: true } : undefined;
 }
 
@@ -150,7 +151,7 @@ async function loadRelease(
 const NO_PACKAGES: PackageSet = { dependencies: {}, packages: {} };
 
 /** Uses the stored code of the release's compiler. Without it, the release cannot be rebuilt. */
-async function withCompilerOf(release: Cid, dependencies: LoadDependencies): Promise<LoadDependencies> {
+async function withReleaseCompiler(release: Cid, dependencies: LoadDependencies): Promise<LoadDependencies> {
   const { store, compileKey } = dependencies;
   const bytes = await store.derived(releaseCompilerKey(release));
   const compiler = bytes ? new TextDecoder().decode(bytes) : dependencies.compiler;
@@ -163,6 +164,6 @@ async function withCompilerOf(release: Cid, dependencies: LoadDependencies): Pro
   };
 }
 
-function undefinedIfGone(error: unknown): undefined {
+function undefinedIfMissing(error: unknown): undefined {
   if (!(error instanceof BerthError) || error.code !== "content_missing") throw error;
 }

@@ -16,12 +16,12 @@ export interface ServedSkills {
   readonly files: ReadonlyMap<string, Cid>;
 }
 
-export function servedSkills(server: string, found: readonly DiscoveredSkill[] = []): ServedSkills {
+export function serveSkills(server: string, found: readonly DiscoveredSkill[] = []): ServedSkills {
   const files = new Map<string, Cid>();
   const contracts = found.map(({ path, frontmatter, files: own }): SkillContract => {
-    const root = `skill://${encoded(server)}/${encoded(path)}`;
+    const root = `skill://${encodePath(server)}/${encodePath(path)}`;
     const resources = own.map(({ path: file, digest, size }) => {
-      const uri = `${root}/${encoded(file)}`;
+      const uri = `${root}/${encodePath(file)}`;
       files.set(uri, cidFromDigest(Buffer.from(digest, "hex")));
       return { uri, digest: `sha256:${digest}`, size };
     });
@@ -30,12 +30,16 @@ export function servedSkills(server: string, found: readonly DiscoveredSkill[] =
   return { contracts, files };
 }
 
-function encoded(path: string): string {
+function encodePath(path: string): string {
   return path.split("/").map(encodeURIComponent).join("/");
 }
 
 /** Removes resources with the URI of a skill's file: clients verify its digest. */
-export function makeWay({ resources, problems }: Offered, server: string, { files }: ServedSkills): void {
+export function dropSkillFileResources(
+  { resources, problems }: Offered,
+  server: string,
+  { files }: ServedSkills,
+): void {
   for (const uri of resources.keys()) {
     if (!files.has(uri)) continue;
     resources.delete(uri);

@@ -33,7 +33,7 @@ interface TransformSubject {
   readonly tenant: string;
   readonly server: string;
   /** CIDs of the definition, its discovery and the entry. */
-  readonly given: JsonObject;
+  readonly inputs: JsonObject;
   readonly entry: ServerEntry;
   readonly found: DiscoveredItems;
 }
@@ -56,28 +56,28 @@ const hooks: readonly Hook[] = ["tools", "resources", "prompts"];
 /** Applies the entry's transforms to `offered`. Each transform sees the state before any of them ran. */
 export async function applyTransforms(
   offered: Offered,
-  { tenant, server, given, entry, found }: TransformSubject,
+  { tenant, server, inputs, entry, found }: TransformSubject,
   port: HostPort,
   dependencies: TransformDependencies,
 ): Promise<void> {
-  const wanted = hooks.filter((hook) => entry.transforms[hook] !== undefined);
-  if (wanted.length === 0) return;
-  const described = { server, description: entry.description ?? "", entry: entry.raw };
+  const configured = hooks.filter((hook) => entry.transforms[hook] !== undefined);
+  if (configured.length === 0) return;
+  const subject = { server, description: entry.description ?? "", entry: entry.raw };
   // The same as what the guest receives.
-  const context = JSON.parse(JSON.stringify({ ...described, discovered: listContracts(offered, found) })) as JsonObject;
+  const context = JSON.parse(JSON.stringify({ ...subject, discovered: listContracts(offered, found) })) as JsonObject;
   const results = await Promise.all(
-    wanted.map((hook) => {
+    configured.map((hook) => {
       const transform = entry.transforms[hook] as Cid;
-      return runHook({ tenant, server, hook, transform, given, context }, port, dependencies);
+      return runHook({ tenant, server, hook, transform, inputs, context }, port, dependencies);
     }),
   );
   for (const [index, result] of results.entries()) {
-    const hook = wanted[index]!;
+    const hook = configured[index]!;
     const at = inside(inside({ pointer: "", problems: offered.problems }, server), `${hook}_transform_cid`);
     if ("fault" in result) addProblem(at, "transform-failed", `The transform of ${hook} failed: ${result.fault}`);
     else {
       const { checks } = dependencies;
-      const value = "items" in result ? await parsed(result.items) : result.value;
+      const value = "items" in result ? await parseItems(result.items) : result.value;
       const items = Array.isArray(value) && value.length <= bounds.transformItems ? value : [];
       const faultOf = await collectSchemaFaults(items, (schema) => checks.faultOf(tenant, schema));
       await applyResult(offered, found, hook, value, at, faultOf);
@@ -86,12 +86,12 @@ export async function applyTransforms(
 }
 
 /** Parses items, yielding to other calls. If there are too many, parses none. */
-async function parsed(items: readonly string[]): Promise<Json[]> {
+async function parseItems(items: readonly string[]): Promise<Json[]> {
   if (items.length > bounds.transformItems) return items.map(() => null);
-  const takeTurns = createYielder();
+  const yieldIfDue = createYielder();
   const values: Json[] = [];
   for (const item of items) {
-    await takeTurns();
+    await yieldIfDue();
     values.push(JSON.parse(item) as Json);
   }
   return values;
@@ -115,15 +115,15 @@ async function applyResult(
   }
   const problems: Problem[] = [];
   const seen = new Set<string>();
-  const takeTurns = createYielder();
+  const yieldIfDue = createYielder();
   for (const [index, item] of value.entries()) {
-    await takeTurns();
+    await yieldIfDue();
     const place = inside({ pointer: "", problems }, index);
     if (!isObject(item)) {
       addProblem(place, "wrong-type", "it must be an object");
       continue;
     }
-    const key = keyOf(hook, item, place);
+    const key = itemKey(hook, item, place);
     if (key === undefined) continue;
     if (seen.has(key)) addProblem(place, "duplicate-name", `"${key}" is returned more than once`);
     else apply[hook](offered, found, item, key, place, faultOf);
@@ -136,7 +136,7 @@ async function applyResult(
   }
 }
 
-function keyOf(hook: Hook, item: JsonObject, place: ConfigPlace): string | undefined {
+function itemKey(hook: Hook, item: JsonObject, place: ConfigPlace): string | undefined {
   const key = hook === "resources" ? (item["uri"] ?? item["uriTemplate"]) : item["name"];
   if (typeof key === "string") return key;
   return addProblem(place, "missing-field", hook === "resources" ? 'It needs a "uri"' : 'It needs a "name"');
@@ -192,7 +192,7 @@ interface HookRun {
   /** The CID of the transform's source. */
   readonly transform: Cid;
   /** Other inputs of the result, as CIDs. */
-  readonly given: JsonObject;
+  readonly inputs: JsonObject;
   /** The context argument of the function. */
   readonly context: JsonObject;
 }
@@ -205,7 +205,7 @@ interface HookDependencies {
 }
 
 /** Names of exports. A default export is also accepted. */
-const exportOf = { tools: "generateTools", resources: "generateResources", prompts: "generatePrompts" } as const;
+const exportNames = { tools: "generateTools", resources: "generateResources", prompts: "generatePrompts" } as const;
 
 /**
  * Runs a transform. Returns its result, as JSON texts of the items if long, or why it failed. Results are cached by their
@@ -216,7 +216,7 @@ async function runHook(
   port: HostPort,
   dependencies: HookDependencies,
 ): Promise<{ value: Json } | { items: readonly string[] } | { fault: string }> {
-  const { tenant, server, hook, transform, given } = run;
+  const { tenant, server, hook, transform, inputs } = run;
   const { store, compileOnce, checks } = dependencies;
   const { transformBytes } = bounds;
   const tooLong = (bytes: number): { fault: string } => ({
@@ -229,13 +229,13 @@ async function runHook(
     if (!bundle) return { fault: problems[0]?.message ?? "it has nothing to run" };
 
     // A transform reads variables and content of its tenant, so results must not be shared between tenants.
-    const key = jsonBlock({ tenant, hook, server, bundle, ...given }).cid;
-    const known = await unlessDamaged(store.derived(key));
-    if (known && known.length > readingBounds.inlineBodyBytes) {
-      const list = await checks.readList(tenant, { list: known, isFrame: false, listBytes: Infinity });
+    const key = jsonBlock({ tenant, hook, server, bundle, ...inputs }).cid;
+    const cached = await unlessDamaged(store.derived(key));
+    if (cached && cached.length > readingBounds.inlineBodyBytes) {
+      const list = await checks.readList(tenant, { list: cached, isFrame: false, listBytes: Infinity });
       return "bytes" in list ? tooLong(list.bytes) : list;
     }
-    if (known) return { value: JSON.parse(new TextDecoder().decode(known)) as Json };
+    if (cached) return { value: JSON.parse(new TextDecoder().decode(cached)) as Json };
     const outcome = await callHook(run, bundle, port, dependencies);
     if (!outcome.ok) return { fault: outcome.error.message };
     if (outcome.value.kind === "unread") {
@@ -253,12 +253,12 @@ async function runHook(
     await store.putDerived(tenant, [{ key, block, madeOf: transform }]);
     return { value: outcome.value.value };
   } catch (error) {
-    if (error instanceof BerthError && !OF_THE_SERVICE.has(error.code)) return { fault: error.message };
+    if (error instanceof BerthError && !SERVICE_ERRORS.has(error.code)) return { fault: error.message };
     throw error;
   }
 }
 
-const OF_THE_SERVICE: ReadonlySet<ErrorCode> = new Set(["check_failed", "compiler_failed"]);
+const SERVICE_ERRORS: ReadonlySet<ErrorCode> = new Set(["check_failed", "compiler_failed"]);
 
 async function callHook(
   { tenant, server, hook, transform, context }: HookRun,
@@ -268,7 +268,7 @@ async function callHook(
 ): Promise<GuestOutcome> {
   const code = (): Promise<Uint8Array> => compileOnce.code(server, transform, bundle);
   // A process of its own: a function may wait for a server whose transform has the same code.
-  const program: GuestProgram = { tenant, bundle, code, port: readingPort(port), realm: "transform" };
+  const program: GuestProgram = { tenant, bundle, code, port: readOnlyPort(port), realm: "transform" };
   const call = (name: string): Promise<GuestOutcome> =>
     executor.call(program, {
       shape: { export: name, style: "positional", params: ["serverName"], context: true },
@@ -277,24 +277,24 @@ async function callHook(
       deadlineMs: bounds.transformMs,
       takesUnread: true,
     });
-  const outcome = await call(exportOf[hook]);
+  const outcome = await call(exportNames[hook]);
   const isMissing = ({ ok, error }: Partial<GuestOutcome & { error: { reason: string; message: string } }>): boolean =>
     !ok && error?.reason === "load" && /exports no function/.test(error.message);
   if (!isMissing(outcome)) return outcome;
-  const byDefault = await call("default");
-  if (!isMissing(byDefault)) return byDefault;
-  const message = `it exports neither a function ${exportOf[hook]} nor a default one`;
+  const fallback = await call("default");
+  if (!isMissing(fallback)) return fallback;
+  const message = `it exports neither a function ${exportNames[hook]} nor a default one`;
   return { ok: false, error: { reason: "load", message, retriable: false } };
 }
 
 /** Restricts a transform to reading, because its server is not loaded yet. */
-function readingPort(port: HostPort): HostPort {
+function readOnlyPort(port: HostPort): HostPort {
   return {
     async request(op, params, call) {
       const name = params["name"];
-      const aboutServers = op === "variable" && typeof name === "string" && name.startsWith("berth:");
+      const isServerList = op === "variable" && typeof name === "string" && name.startsWith("berth:");
       // The result is cached by its inputs and stored as content, so it must not depend on secrets or other servers.
-      if ((op === "variable" || op === "cid") && !aboutServers) return port.request(op, params, call);
+      if ((op === "variable" || op === "cid") && !isServerList) return port.request(op, params, call);
       throw new Error("a transform can read only variables and content from the host");
     },
   };

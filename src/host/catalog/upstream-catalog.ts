@@ -24,16 +24,16 @@ import type { Consent, ConsentPort } from "../calls/consent.ts";
 import { grantProblems } from "../calls/granted.ts";
 import {
   type UpstreamToolParts,
-  heldFile,
-  heldPrompt,
-  heldTool,
-  mayBecomeTask,
+  withheldFile,
+  withheldPrompt,
+  withheldTool,
+  supportsTasks,
   upstreamCompleter,
   upstreamPrompt,
   upstreamResource,
   upstreamTool,
 } from "../calls/upstream-offers.ts";
-import { uriTester } from "../calls/uris/find-resource.ts";
+import { createUriTester } from "../calls/uris/find-resource.ts";
 import { upstreamProblems } from "../directory/tenant-rules.ts";
 import type { Journal, ToolJournal } from "../journal/journal.ts";
 import type { Catalog, Offer, Resource } from "../offers/catalog.ts";
@@ -41,8 +41,8 @@ import { contractBlock } from "../offers/contract-cids.ts";
 import { identitiesOf } from "../offers/identity.ts";
 import type { HostedUpstream } from "../upstreams/hosted.ts";
 import { type Held, NOTHING_HELD } from "../upstreams/remembered.ts";
-import type { ApprovalDependencies, ApprovalPort, Own } from "./approvals.ts";
-import { type ReleaseParts, notAmong } from "./release.ts";
+import type { ApprovalDependencies, ApprovalPort, ApprovedContract } from "./approvals.ts";
+import { type ReleaseParts, excluding } from "./release.ts";
 
 export interface UpstreamDependencies extends ApprovalDependencies {
   /** Without it, servers get no secrets. */
@@ -60,7 +60,7 @@ export interface UpstreamDependencies extends ApprovalDependencies {
   readonly limits: RetryLimits & Pick<Limits, "upstreamCallMs" | "retainedCallDays">;
 }
 
-interface MadeOfUpstream {
+interface UpstreamInput {
   readonly uri: string;
   readonly entry: ServerEntry;
   readonly isHidden: (offer: Offer) => boolean;
@@ -75,23 +75,23 @@ interface MadeOfUpstream {
 export async function loadUpstream(
   tenant: string,
   server: string,
-  { uri, entry, isHidden, isEarlier }: MadeOfUpstream,
+  { uri, entry, isHidden, isEarlier }: UpstreamInput,
   dependencies: UpstreamDependencies,
 ) {
   const { upstreams, approvals } = dependencies;
   if (!upstreams) throw refused(server, [problem("no-upstreams", "This Berth starts no upstreams")]);
   if (!approvals && entry.hold.changes !== "none") throw refused(server, [MISSING_FEATURE]);
-  const launch = allowedLaunch(tenant, server, { uri, secrets: entry.secrets }, dependencies);
+  const launch = checkLaunch(tenant, server, { uri, secrets: entry.secrets }, dependencies);
   const grant = dependencies.grants?.of(tenant, server, entry.secrets);
   const hosted = upstreams.of(tenant, server, launch, grant, entry.runs);
   const definition = rawBlock(uri);
   const { own, held, skills, problems } =
     isEarlier || !approvals
-      ? await observedNow(server, hosted, dependencies.isTrial)
-      : await approvals.approvedNow(tenant, server, hosted, entry, dependencies);
+      ? await observeContract(server, hosted, dependencies.isTrial)
+      : await approvals.readApproved(tenant, server, hosted, entry, dependencies);
 
   await yieldToCalls();
-  const { contract, originals, hidden } = curate(own, entry, isHidden);
+  const { contract, originals, hidden } = applyEntry(own, entry, isHidden);
   const listed = await contractBlock(contract);
   const configBlock = rawBlock(JSON.stringify(entry.raw));
   const parts: ReleaseParts = {
@@ -101,7 +101,7 @@ export async function loadUpstream(
     contract: listed.cid,
   };
   const release = jsonBlock(parts);
-  const optionsOf = (tool: string): JsonObject => (Object.hasOwn(entry.options, tool) ? entry.options[tool]! : {});
+  const toolOptions = (tool: string): JsonObject => (Object.hasOwn(entry.options, tool) ? entry.options[tool]! : {});
   const journal = dependencies.journal.release(
     { tenant, server, release: release.cid },
     { entry, grant, sharedLimits: dependencies.sharedLimits },
@@ -123,18 +123,18 @@ export async function loadUpstream(
     identity: identitiesOf(contract.tools, (tool) => ({
       upstream: uri,
       tool: originals.get(tool)?.name ?? tool,
-      options: optionsOf(tool),
+      options: toolOptions(tool),
     })),
     ...upstreamParts(hosted, {
       contract,
       originals,
       held,
       skills,
-      optionsOf,
-      journalOf: (tool) => journal.tool(tool),
-      consentOf: ({ name, inputSchema }, original) =>
+      toolOptions,
+      toolJournal: (tool) => journal.tool(tool),
+      toolConsent: ({ name, inputSchema }, original) =>
         requiresConsent(entry, name, original)
-          ? dependencies.consents.of({ ...journal.release, tool: name }, inputSchema)
+          ? dependencies.consents.forTool({ ...journal.release, tool: name }, inputSchema)
           : undefined,
       limits: dependencies.limits,
       warn: (tool, message) =>
@@ -150,7 +150,7 @@ const MISSING_FEATURE = problem(
   'Withholding changes of an upstream needs the feature "drift", which this Berth does not have',
 );
 
-async function observedNow(server: string, hosted: HostedUpstream, isTrial: boolean): Promise<Own> {
+async function observeContract(server: string, hosted: HostedUpstream, isTrial: boolean): Promise<ApprovedContract> {
   if (!hosted.observed) await start(server, hosted, isTrial);
   const { contract: own, problems } = hosted.observed!;
   return { own, held: NOTHING_HELD, skills: own.skills ?? [], problems };
@@ -162,18 +162,18 @@ export async function start(server: string, hosted: HostedUpstream, isTrial: boo
     await hosted.start();
   } catch (error) {
     // These errors are temporary and not the fault of the upstream.
-    if (!(error instanceof BerthError) || FOR_NOW.has(error.code)) throw error;
+    if (!(error instanceof BerthError) || TEMPORARY_ERRORS.has(error.code)) throw error;
     // Omit the data of the error: it shows the launcher URI, which may contain secrets.
-    const said = problem(error.code.replaceAll("_", "-"), error.message);
+    const reported = problem(error.code.replaceAll("_", "-"), error.message);
     const stderr = isTrial && error instanceof UpstreamError ? printable(error.stderr.slice(-STDERR_UNITS_MAX)) : "";
-    throw refused(server, [stderr === "" ? said : { ...said, frame: stderr }], error);
+    throw refused(server, [stderr === "" ? reported : { ...reported, frame: stderr }], error);
   }
 }
 
 /** The end of stderr usually has the cause. */
 const STDERR_UNITS_MAX = 1_500;
 
-const FOR_NOW: ReadonlySet<ErrorCode> = new Set(["too_many_processes", "no_descriptors", "check_failed"]);
+const TEMPORARY_ERRORS: ReadonlySet<ErrorCode> = new Set(["too_many_processes", "no_descriptors", "check_failed"]);
 
 export function refused(server: string, problems: readonly Problem[], cause?: unknown): BerthError {
   const message = problems[0]?.message ?? "it cannot be reached";
@@ -185,19 +185,19 @@ export function problem(code: string, message: string): Problem {
 }
 
 /** Throws `server_refused` for an invalid URI, or one that the tenant may not use. */
-export function allowedLaunch(
+export function checkLaunch(
   tenant: string,
   server: string,
   { uri, secrets }: { uri: string; secrets: readonly string[] },
   { mayStartPrograms }: Pick<UpstreamDependencies, "mayStartPrograms">,
 ): Launch {
-  const launch = launchOf(server, uri);
+  const launch = parseLaunch(server, uri);
   const problems = upstreamProblems({ tenant, server, secrets }, launch, mayStartPrograms);
   if (problems.length > 0) throw refused(server, problems);
   return launch;
 }
 
-function launchOf(server: string, uri: string): Launch {
+function parseLaunch(server: string, uri: string): Launch {
   const parsed = parseServer(uri);
   const pointer = `/${server.replaceAll("~", "~0").replaceAll("/", "~1")}/upstream`;
   if (parsed.problems)
@@ -208,16 +208,16 @@ function launchOf(server: string, uri: string): Launch {
   return parsed.launch;
 }
 
-interface Served extends Pick<UpstreamToolParts, "limits">, Pick<Own, "skills"> {
+interface ServedUpstream extends Pick<UpstreamToolParts, "limits">, Pick<ApprovedContract, "skills"> {
   readonly contract: Contract;
   readonly originals: ReadonlyMap<string, ToolContract>;
   /** Withheld items. They are not listed, and calls fail with an error that explains why. */
   readonly held: Held;
   /** Options in the context of a tool's calls, by the name that clients use. */
-  readonly optionsOf: (tool: string) => JsonObject;
-  readonly journalOf: (tool: ToolContract) => ToolJournal;
+  readonly toolOptions: (tool: string) => JsonObject;
+  readonly toolJournal: (tool: ToolContract) => ToolJournal;
   /** `original` is the name at the upstream. */
-  readonly consentOf: (tool: ToolContract, original: string) => Consent | undefined;
+  readonly toolConsent: (tool: ToolContract, original: string) => Consent | undefined;
   /** Called for contradictory results. */
   readonly warn: (tool: string, message: string) => void;
 }
@@ -225,25 +225,25 @@ interface Served extends Pick<UpstreamToolParts, "limits">, Pick<Own, "skills"> 
 /** The parts of a catalog that send requests to the upstream. */
 function upstreamParts(
   hosted: HostedUpstream,
-  { contract, originals, held, skills, optionsOf, journalOf, consentOf, limits, warn }: Served,
-): Pick<Catalog, "tool" | "resource" | "gives" | "hasUnlisted" | "prompt" | "completer"> {
-  const partsOf = (tool: ToolContract): UpstreamToolParts => ({
+  { contract, originals, held, skills, toolOptions: optionsOf, toolJournal, toolConsent, limits, warn }: ServedUpstream,
+): Pick<Catalog, "tool" | "resource" | "servesUri" | "hasUnlisted" | "prompt" | "completer"> {
+  const createParts = (tool: ToolContract): UpstreamToolParts => ({
     hosted,
     original: originals.get(tool.name) ?? tool,
-    isTaskTool: mayBecomeTask(contract, originals.get(tool.name) ?? tool),
+    isTaskTool: supportsTasks(contract, originals.get(tool.name) ?? tool),
     configured: optionsOf(tool.name),
-    journal: journalOf(tool),
-    consent: consentOf(tool, originals.get(tool.name)?.name ?? tool.name),
+    journal: toolJournal(tool),
+    consent: toolConsent(tool, originals.get(tool.name)?.name ?? tool.name),
     limits,
     warn: (message) => warn(tool.name, message),
   });
-  const tool = foundByName(
-    [contract.tools, (tool) => upstreamTool(tool, partsOf(tool))],
-    [held.tools, (tool) => heldTool(tool, journalOf(tool))],
+  const tool = lazyByName(
+    [contract.tools, (tool) => upstreamTool(tool, createParts(tool))],
+    [held.tools, (tool) => withheldTool(tool, toolJournal(tool))],
   );
-  const prompt = foundByName(
+  const prompt = lazyByName(
     [contract.prompts, (prompt) => upstreamPrompt(hosted, prompt)],
-    [held.prompts, heldPrompt],
+    [held.prompts, withheldPrompt],
   );
   const prompted = new Set(contract.prompts.map(({ name }) => name));
   const listed = [
@@ -257,12 +257,12 @@ function upstreamParts(
   // In the aggregate catalog, no other server may take over the URI of a withheld skill.
   const files = new Set([...skillUris(contract), ...skillUris(held), ...apps.keys()]);
   const offersResources = listed.length + files.size > 0;
-  const heldSkills = new Set(held.skills.map(({ uri }) => uri));
-  const skillsOf = skillFinder([...skills, ...held.skills]);
+  const withheldSkills = new Set(held.skills.map(({ uri }) => uri));
+  const findSkills = skillFinder([...skills, ...held.skills]);
   const resourceAt = (uri: string): Resource => {
-    const around = skillsOf(uri);
-    const waiting = around.find((skill) => heldSkills.has(skill.uri));
-    return waiting ? heldFile(waiting) : upstreamResource(hosted, uri, { app: apps.get(uri), skills: around });
+    const enclosing = findSkills(uri);
+    const withheld = enclosing.find((skill) => withheldSkills.has(skill.uri));
+    return withheld ? withheldFile(withheld) : upstreamResource(hosted, uri, { app: apps.get(uri), skills: enclosing });
   };
   const templates = new Set(contract.resourceTemplates.map(({ uriTemplate }) => uriTemplate));
   return {
@@ -270,7 +270,7 @@ function upstreamParts(
     prompt,
     // Upstreams may have unlisted resources.
     resource: async (uri) => (offersResources ? resourceAt(uri) : undefined),
-    gives: givenAmong(files, uriTester(listed.filter(({ uri }) => !isOwnUri(uri)))),
+    servesUri: servesUri(files, createUriTester(listed.filter(({ uri }) => !isOwnUri(uri)))),
     hasUnlisted: offersResources,
     completer: (of, argument) => {
       if (prompted.has(of)) return upstreamCompleter(hosted, { type: "ref/prompt", name: of }, argument);
@@ -279,29 +279,29 @@ function upstreamParts(
   };
 }
 
-type Making<Item, Made> = readonly [items: readonly Item[], make: (item: Item) => Made];
+type LazyItems<Item, Made> = readonly [items: readonly Item[], make: (item: Item) => Made];
 
 /** Creates items on first use, because most of thousands are never used. */
-function foundByName<Item extends { readonly name: string }, Made>(
-  ...either: readonly Making<Item, Made>[]
+function lazyByName<Item extends { readonly name: string }, Made>(
+  ...either: readonly LazyItems<Item, Made>[]
 ): (name: string) => Made | undefined {
-  const ways = either.map(([items, make]) => ({ items: new Map(items.map((item) => [item.name, item])), make }));
-  const made = new Map<string, Made>();
+  const groups = either.map(([items, make]) => ({ items: new Map(items.map((item) => [item.name, item])), make }));
+  const created = new Map<string, Made>();
   return (name) => {
-    const known = made.get(name);
-    if (known) return known;
-    for (const { items, make } of ways) {
+    const existing = created.get(name);
+    if (existing) return existing;
+    for (const { items, make } of groups) {
       const item = items.get(name);
       if (!item) continue;
       const first = make(item);
-      made.set(name, first);
+      created.set(name, first);
       return first;
     }
     return undefined;
   };
 }
 
-interface Curated {
+interface AppliedEntry {
   readonly contract: Contract;
   /** The contract that the upstream lists, by the name that clients use. */
   readonly originals: ReadonlyMap<string, ToolContract>;
@@ -309,7 +309,7 @@ interface Curated {
 }
 
 /** Applies the overrides of the entry to the upstream's contract. */
-function curate(own: Contract, entry: ServerEntry, isHidden: (offer: Offer) => boolean): Curated {
+function applyEntry(own: Contract, entry: ServerEntry, isHidden: (offer: Offer) => boolean): AppliedEntry {
   const offered = new Map<string, { tool: ToolContract; original: ToolContract }>();
   for (const tool of own.tools) {
     if (entry.autoDiscover || Object.hasOwn(entry.tools, tool.name)) offered.set(tool.name, { tool, original: tool });
@@ -318,7 +318,7 @@ function curate(own: Contract, entry: ServerEntry, isHidden: (offer: Offer) => b
   const byName = new Map(own.tools.toReversed().map((tool) => [tool.name, tool]));
   for (const [name, configured] of Object.entries(entry.tools)) {
     const original = byName.get(configured.function ?? name);
-    if (original) offered.set(name, { tool: described(name, original, configured), original });
+    if (original) offered.set(name, { tool: applyOverrides(name, original, configured), original });
     else offered.delete(name);
   }
   for (const name of entry.leftOut.tools) offered.delete(name);
@@ -328,22 +328,22 @@ function curate(own: Contract, entry: ServerEntry, isHidden: (offer: Offer) => b
     ...own.prompts.map(({ name }) => ({ kind: "prompt" as const, name })),
   ];
   const hidden = offers.filter(isHidden);
-  const isShown = notAmong(hidden);
-  const shown = [...offered].filter(([name]) => isShown("tool", name));
+  const isOffered = excluding(hidden);
+  const offeredTools = [...offered].filter(([name]) => isOffered("tool", name));
   const description = entry.description ?? own.description;
   return {
     contract: {
       ...own,
       ...(description !== undefined && { description }),
-      tools: shown.map(([, { tool }]) => tool),
-      prompts: own.prompts.filter(({ name }) => isShown("prompt", name)),
+      tools: offeredTools.map(([, { tool }]) => tool),
+      prompts: own.prompts.filter(({ name }) => isOffered("prompt", name)),
     },
-    originals: new Map(shown.map(([name, { original }]) => [name, original])),
+    originals: new Map(offeredTools.map(([name, { original }]) => [name, original])),
     hidden,
   };
 }
 
-function described(name: string, original: ToolContract, configured: ConfiguredTool): ToolContract {
+function applyOverrides(name: string, original: ToolContract, configured: ConfiguredTool): ToolContract {
   const { title, description, annotations } = configured;
   return {
     ...original,
@@ -354,6 +354,6 @@ function described(name: string, original: ToolContract, configured: ConfiguredT
   };
 }
 
-function givenAmong(files: ReadonlySet<string>, others: Catalog["gives"]): Catalog["gives"] {
+function servesUri(files: ReadonlySet<string>, others: Catalog["servesUri"]): Catalog["servesUri"] {
   return (uri) => (files.has(uri) && !isOwnUri(uri)) || others(uri);
 }

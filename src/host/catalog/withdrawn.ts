@@ -22,18 +22,18 @@ export async function readWithdrawn(
   known: ReadonlyMap<string, WithdrawnReleases> = new Map(),
 ): Promise<ReadonlyMap<string, WithdrawnReleases>> {
   const withdrawn = new Map<string, WithdrawnReleases>();
-  const takeTurns = createYielder();
+  const yieldIfDue = createYielder();
   for (const { name, cid } of await store.names(tenant, "withdrawn")) {
-    await takeTurns();
+    await yieldIfDue();
     const before = known.get(name);
-    const isKnown = before?.cid === cid && !before.problem;
-    withdrawn.set(name, isKnown ? before : await readRecord(store, tenant, name, cid));
+    const isUnchanged = before?.cid === cid && !before.problem;
+    withdrawn.set(name, isUnchanged ? before : await readRecord(store, tenant, name, cid));
   }
   return withdrawn;
 }
 
 /** The withdrawn releases of one server. */
-export async function withdrawnOf(
+export async function readWithdrawnReleases(
   store: Store,
   tenant: string,
   server: string,
@@ -94,14 +94,14 @@ export async function withdraw(
       `${release} is the current release of "${server}"; save or restore another one first`,
     );
   }
-  const stood = await withdrawnOf(store, tenant, server);
-  if ((stood?.releases.has(release) ?? false) === isWithdrawn && !stood?.problem) return;
-  const after = new Set(stood?.releases);
+  const before = await readWithdrawnReleases(store, tenant, server);
+  if ((before?.releases.has(release) ?? false) === isWithdrawn && !before?.problem) return;
+  const after = new Set(before?.releases);
   if (isWithdrawn) after.add(release);
   else after.delete(release);
   const block = after.size > 0 ? jsonBlock({ withdrawn: [...after].sort() }) : undefined;
-  const move = { kind: "withdrawn", name: server, cid: block?.cid ?? null, expected: stood?.cid ?? null } as const;
+  const move = { kind: "withdrawn", name: server, cid: block?.cid ?? null, expected: before?.cid ?? null } as const;
   const subject = { kind: "withdrawal", name: server } as const;
-  const room = isWithdrawn && storedBytesMax !== undefined ? { storedBytesMax } : {};
-  await store.change(tenant, { by, subject, ...(block && { put: [block] }), set: [move], ...room });
+  const quota = isWithdrawn && storedBytesMax !== undefined ? { storedBytesMax } : {};
+  await store.change(tenant, { by, subject, ...(block && { put: [block] }), set: [move], ...quota });
 }

@@ -9,7 +9,7 @@ import { BerthError } from "../../lib/errors.ts";
 import { createYielder } from "../../lib/event-loop.ts";
 import { listedProblems, type Problem } from "../../lib/problem.ts";
 import type { ServerSummary } from "../catalog/overview.ts";
-import { callableBy, permittedCatalog } from "../catalog/permitted.ts";
+import { createCallFilter, permittedCatalog } from "../catalog/permitted.ts";
 import type { Host } from "../host.ts";
 import type {
   Catalog,
@@ -45,7 +45,7 @@ interface ServerOffer extends Pick<Contract, "tools" | "prompts" | "resources" |
   readonly release: Cid;
   readonly contract: Cid;
   readonly identity: Catalog["identity"];
-  readonly gives: Catalog["gives"];
+  readonly servesUri: Catalog["servesUri"];
   readonly hasUnlisted: boolean;
   readonly readsUris: boolean;
   /** Tools that start programs, by their unprefixed names. */
@@ -81,7 +81,7 @@ export function createPart({ name: server, catalog, problems }: ServerSummary): 
       .map((own) => addPrefix(server, own)),
     skills: skills.filter(({ uri }) => isShareable(uri)),
     identity: catalog.identity,
-    gives: hasResources ? catalog.gives : servesNoUri,
+    servesUri: hasResources ? catalog.servesUri : servesNoUri,
     hasUnlisted: catalog.hasUnlisted ?? false,
     readsUris: catalog.readsUris ?? false,
     starting: catalog.starting,
@@ -108,7 +108,7 @@ function permittedPart(part: Part, principal: Principal): Part | undefined {
   const reads = principal.permits("read", server);
   if (!reads && !principal.permits("call", server)) return undefined;
   if (!offer) return part;
-  const calls = callableBy(principal, { server, starting: offer.starting });
+  const calls = createCallFilter(principal, { server, starting: offer.starting });
   const tools = offer.tools.filter(({ name }) => calls(ownName(server, name)));
   const callsAll = tools.length === offer.tools.length && (tools.length > 0 || principal.permits("call", server));
   if (callsAll && reads) return part;
@@ -119,7 +119,7 @@ function permittedPart(part: Part, principal: Principal): Part | undefined {
     resources: [],
     resourceTemplates: [],
     skills: [],
-    gives: servesNoUri,
+    servesUri: servesNoUri,
     hasUnlisted: false,
     readsUris: false,
   };
@@ -170,9 +170,9 @@ export async function composeServers(
     const most = address?.kind === "variable" ? 0 : 1;
     const yieldIfDue = createYielder();
     const providers: string[] = [];
-    for (const [server, { gives }] of withResources) {
+    for (const [server, { servesUri }] of withResources) {
       await yieldIfDue();
-      if (await gives(uri)) providers.push(server);
+      if (await servesUri(uri)) providers.push(server);
       if (providers.length > most) break;
     }
     if (providers.length > 0 || address) return providers;
@@ -218,7 +218,7 @@ export async function composeServers(
       return tool;
     },
     resource: async (uri) => createResource(await findProviders(uri), uri, catalogOf),
-    gives: async (uri) => (await findProviders(uri)).length === 1,
+    servesUri: async (uri) => (await findProviders(uri)).length === 1,
     // The identity of a tool does not depend on the endpoint.
     identity(name) {
       const origin = merged.tools.get(name);

@@ -4,7 +4,7 @@ import { isObject, type Json, type JsonObject, type JsonSchema, tryParseJson } f
 const NAMES_MAX = 256;
 
 /** Limit of subschemas to visit, through references and combinators. A larger schema is treated as taking strings. */
-const PARTS_MAX = 512;
+const SUBSCHEMAS_MAX = 512;
 
 /**
  * Converts query parameters to the types in the tool's input schema: strings if allowed; otherwise numbers, booleans,
@@ -14,8 +14,8 @@ const PARTS_MAX = 512;
 export function queryArguments(query: string, inputSchema: JsonSchema): JsonObject {
   const texts = new Map<string, string[]>();
   for (const [name, text] of new URLSearchParams(query)) {
-    const known = texts.get(name);
-    if (known) known.push(text);
+    const values = texts.get(name);
+    if (values) values.push(text);
     else texts.set(name, [text]);
   }
   if (texts.size > NAMES_MAX) {
@@ -25,11 +25,11 @@ export function queryArguments(query: string, inputSchema: JsonSchema): JsonObje
     );
   }
   let shape = shapes.get(inputSchema);
-  if (!shape) shapes.set(inputSchema, (shape = new Shape(inputSchema, new References(inputSchema))));
+  if (!shape) shapes.set(inputSchema, (shape = new QueryShape(inputSchema, new References(inputSchema))));
   return Object.fromEntries(Array.from(texts, ([name, all]) => [name, convert(all, shape.property(name))]));
 }
 
-function convert(texts: readonly string[], shape: Shape): Json {
+function convert(texts: readonly string[], shape: QueryShape): Json {
   const [first = ""] = texts;
   if (texts.length === 1) {
     const value = convertOne(first, shape);
@@ -40,34 +40,34 @@ function convert(texts: readonly string[], shape: Shape): Json {
   return texts.map((text) => convertOne(text, element));
 }
 
-function convertOne(text: string, shape: Shape): Json {
+function convertOne(text: string, shape: QueryShape): Json {
   if (shape.takes("string")) return text;
   const value = tryParseJson(text);
-  return value !== undefined && shape.takes(typeOf(value)) ? value : text;
+  return value !== undefined && shape.takes(jsonType(value)) ? value : text;
 }
 
 type TypeName = "string" | "number" | "boolean" | "null" | "array" | "object";
 
-function typeOf(value: Json): TypeName {
+function jsonType(value: Json): TypeName {
   if (value === null) return "null";
   return Array.isArray(value) ? "array" : (typeof value as TypeName);
 }
 
 /** The value types that a schema allows. */
-class Shape {
+class QueryShape {
   readonly #references: References;
   readonly #parts: readonly Record<string, unknown>[];
   readonly #types: ReadonlySet<unknown> | undefined;
-  readonly #isWhole: boolean;
+  readonly #isComplete: boolean;
   /** For additional properties. */
-  #others: Shape | undefined;
+  #additional: QueryShape | undefined;
 
   constructor(schema: unknown, references: References) {
     this.#references = references;
-    const parts = new Parts(references);
-    this.#isWhole = parts.collect(schema);
+    const parts = new Subschemas(references);
+    this.#isComplete = parts.collect(schema);
     this.#parts = [...parts.found];
-    const types = this.#isWhole ? this.#parts.flatMap((part) => references.typesIn(part)) : ["string"];
+    const types = this.#isComplete ? this.#parts.flatMap((part) => references.typesIn(part)) : ["string"];
     this.#types = types.length > 0 ? new Set(types) : undefined;
   }
 
@@ -81,33 +81,33 @@ class Shape {
     return this.#types !== undefined && [...this.#types].every((type) => type === "array" || type === "null");
   }
 
-  property(name: string): Shape {
-    if (!this.#isWhole) return this;
+  property(name: string): QueryShape {
+    if (!this.#isComplete) return this;
     const found: unknown[] = [];
     for (const { properties } of this.#parts)
       if (isObject(properties) && Object.hasOwn(properties, name)) found.push(properties[name]);
     if (found.some(isObject)) return this.#anyOf(found);
-    return (this.#others ??= this.#anyOf(this.#parts.map(({ additionalProperties }) => additionalProperties)));
+    return (this.#additional ??= this.#anyOf(this.#parts.map(({ additionalProperties }) => additionalProperties)));
   }
 
-  element(): Shape {
-    if (!this.#isWhole) return this;
+  element(): QueryShape {
+    if (!this.#isComplete) return this;
     return this.#anyOf(this.#parts.map(({ items }) => items));
   }
 
-  #anyOf(schemas: readonly unknown[]): Shape {
-    return new Shape({ anyOf: schemas.filter(isObject) }, this.#references);
+  #anyOf(schemas: readonly unknown[]): QueryShape {
+    return new QueryShape({ anyOf: schemas.filter(isObject) }, this.#references);
   }
 }
 
 /** Cached, because a hostile schema takes long to visit. */
-const shapes = new WeakMap<JsonSchema, Shape>();
+const shapes = new WeakMap<JsonSchema, QueryShape>();
 
 /** Collects the subschemas of a schema. */
-class Parts {
+class Subschemas {
   readonly found = new Set<Record<string, unknown>>();
   readonly #references: References;
-  #left = PARTS_MAX;
+  #remaining = SUBSCHEMAS_MAX;
 
   constructor(references: References) {
     this.#references = references;
@@ -115,7 +115,7 @@ class Parts {
 
   /** False when there are more than `PARTS_MAX`. */
   collect(schema: unknown): boolean {
-    if (--this.#left < 0) return false;
+    if (--this.#remaining < 0) return false;
     if (!isObject(schema) || this.found.has(schema)) return true;
     this.found.add(schema);
     const { $ref, anyOf, oneOf, allOf } = schema;
@@ -160,6 +160,6 @@ const TYPES: ReadonlySet<unknown> = new Set(["string", "number", "integer", "boo
 
 function typesIn({ type, enum: values, const: value }: Record<string, unknown>): unknown[] {
   if (type !== undefined) return [type].flat();
-  if (Array.isArray(values)) return values.map((each) => typeOf(each as Json));
-  return value === undefined ? [] : [typeOf(value as Json)];
+  if (Array.isArray(values)) return values.map((each) => jsonType(each as Json));
+  return value === undefined ? [] : [jsonType(value as Json)];
 }

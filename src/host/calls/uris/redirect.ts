@@ -4,7 +4,7 @@ import type { CallOptions, CallResult, Catalog, InputRequired, ReadResult } from
 import { failure, textsOf } from "../../offers/content.ts";
 import { LongObject, LongResult } from "../../offers/long-result.ts";
 import { blockOfContents, contentsOfResult } from "../../offers/resource-contents.ts";
-import type { Remake } from "../remake.ts";
+import type { Converter } from "../remake.ts";
 import type { Uris } from "./uris.ts";
 
 /**
@@ -22,81 +22,81 @@ export interface Redirects {
   ): Promise<ReadResult | InputRequired>;
 }
 
-type Led = CallResult | ReadResult | InputRequired;
+type RedirectResult = CallResult | ReadResult | InputRequired;
 
 /** `resourceOf` finds resources that the function's server offers. */
-export function createRedirects(uris: Uris, resourceOf: Catalog["resource"], remake: Remake): Redirects {
-  const follow = async (text: string, options: CallOptions): Promise<Led> => {
-    const location = readLocation(text);
-    if (location.kind === "refused") return failure(`The redirect to ${shown(text)} is refused: ${location.reason}`);
+export function createRedirects(uris: Uris, resourceOf: Catalog["resource"], remake: Converter): Redirects {
+  const follow = async (text: string, options: CallOptions): Promise<RedirectResult> => {
+    const location = parseLocation(text);
+    if (location.kind === "refused") return failure(`The redirect to ${truncate(text)} is refused: ${location.reason}`);
     if (options.onRedirect) {
-      const address = addressOf(location);
+      const address = browserAddress(location);
       if (address !== undefined) return (options.onRedirect(address), { content: [] });
     }
-    if (location.kind === "external") return linkTo(location.url);
+    if (location.kind === "external") return createLink(location.url);
     try {
-      return await lead(location.uri, options);
+      return await followInternal(location.uri, options);
     } catch (error) {
       if (!(error instanceof BerthError)) throw error;
-      return failure(`The redirect to ${shown(text)} failed: ${error.message}`);
+      return failure(`The redirect to ${truncate(text)} failed: ${error.message}`);
     }
   };
-  const lead = async (uri: string, options: CallOptions): Promise<Led> => {
+  const followInternal = async (uri: string, options: CallOptions): Promise<RedirectResult> => {
     // Tasks and connections belong to the call of the first function.
     const { onTask: _task, onCloseStream: _close, ...others } = options;
-    const inner = { ...others, answers: answersWithin(options.answers) };
-    const led = (await uris.call(uri, inner)) ?? (await (await resourceOf(uri))?.read(inner));
-    if (!led) throw new BerthError("resource_not_found", uri);
-    return "inputRequests" in led ? { ...led, inputRequests: outward(led.inputRequests) } : led;
+    const inner = { ...others, answers: unprefixAnswers(options.answers) };
+    const result = (await uris.call(uri, inner)) ?? (await (await resourceOf(uri))?.read(inner));
+    if (!result) throw new BerthError("resource_not_found", uri);
+    return "inputRequests" in result ? { ...result, inputRequests: prefixKeys(result.inputRequests) } : result;
   };
   return {
     async asResult(location, options) {
-      const led = await follow(location, options);
-      if (led instanceof LongObject) return remake.result(led);
-      return "contents" in led ? { content: led.contents.map(blockOfContents) } : led;
+      const result = await follow(location, options);
+      if (result instanceof LongObject) return remake.result(result);
+      return "contents" in result ? { content: result.contents.map(blockOfContents) } : result;
     },
     async asContents(location, { uri, mimeType }, options) {
-      const led = await follow(location, options);
-      if ("inputRequests" in led) return led;
-      if (led instanceof LongObject || led instanceof LongResult) return remake.contents(led, uri, mimeType);
-      if ("contents" in led) {
+      const result = await follow(location, options);
+      if ("inputRequests" in result) return result;
+      if (result instanceof LongObject || result instanceof LongResult) return remake.contents(result, uri, mimeType);
+      if ("contents" in result) {
         return {
-          contents: led.contents.map((each) => ({ ...each, uri, ...(mimeType !== undefined && { mimeType }) })),
+          contents: result.contents.map((each) => ({ ...each, uri, ...(mimeType !== undefined && { mimeType }) })),
         };
       }
-      if (led.isError) throw new BerthError("guest_failed", textsOf(led));
-      return { contents: contentsOfResult(led, uri, mimeType) };
+      if (result.isError) throw new BerthError("guest_failed", textsOf(result));
+      return { contents: contentsOfResult(result, uri, mimeType) };
     },
   };
 }
 
-function addressOf(location: Location): string | undefined {
+function browserAddress(location: Location): string | undefined {
   if (location.kind === "external") return location.url;
   const path = location.kind === "internal" ? /^server:\/\/(.*)$/.exec(location.uri)?.[1] : undefined;
   return path === undefined ? undefined : `/servers/${path}`;
 }
 
 /** Prefix of keys of the target's questions, to distinguish them from those of the redirecting function. */
-const WITHIN = "redirect.";
+const KEY_PREFIX = "redirect.";
 
-function outward<Requests extends object>(requests: Requests): Requests {
-  return Object.fromEntries(Object.entries(requests).map(([key, each]) => [`${WITHIN}${key}`, each])) as Requests;
+function prefixKeys<Requests extends object>(requests: Requests): Requests {
+  return Object.fromEntries(Object.entries(requests).map(([key, each]) => [`${KEY_PREFIX}${key}`, each])) as Requests;
 }
 
-function answersWithin(answers: JsonObject = {}): JsonObject {
-  const within = Object.entries(answers).filter(([key]) => key.startsWith(WITHIN));
-  return Object.fromEntries(within.map(([key, answer]) => [key.slice(WITHIN.length), answer]));
+function unprefixAnswers(answers: JsonObject = {}): JsonObject {
+  const within = Object.entries(answers).filter(([key]) => key.startsWith(KEY_PREFIX));
+  return Object.fromEntries(within.map(([key, answer]) => [key.slice(KEY_PREFIX.length), answer]));
 }
 
-function linkTo(url: string): CallResult {
+function createLink(url: string): CallResult {
   const { pathname, host } = new URL(url);
   return { content: [{ type: "resource_link", uri: url, name: pathname.split("/").findLast(Boolean) ?? host }] };
 }
 
-const SHOWN_UNITS_MAX = 200;
+const DISPLAY_LENGTH_MAX = 200;
 
-function shown(text: string): string {
-  return text.length > SHOWN_UNITS_MAX ? `${text.slice(0, SHOWN_UNITS_MAX)}…` : text;
+function truncate(text: string): string {
+  return text.length > DISPLAY_LENGTH_MAX ? `${text.slice(0, DISPLAY_LENGTH_MAX)}…` : text;
 }
 
 /** The target of a redirect: a Berth URI, an external URL, or invalid. */
@@ -106,8 +106,8 @@ type Location =
   | { readonly kind: "refused"; readonly reason: string };
 
 /** Parses the location of a redirect. `/servers/<name>/<function>` means `server://<name>/<function>`. */
-function readLocation(text: string): Location {
-  const reason = `a redirect must lead to ${WANTED}`;
+function parseLocation(text: string): Location {
+  const reason = `a redirect must lead to ${ALLOWED_TARGETS}`;
   // URIs have no spaces, control characters or non-ASCII characters.
   if (!/^[\x21-\x7e]+$/.test(text)) return { kind: "refused", reason: `${reason}, written as a URI` };
   if (/^(?:cid|variable|server):\/\//.test(text)) return { kind: "internal", uri: text };
@@ -118,4 +118,4 @@ function readLocation(text: string): Location {
   return { kind: "refused", reason };
 }
 
-const WANTED = "/servers/<name>/<function>, server://, cid://, variable://, https:// or http://";
+const ALLOWED_TARGETS = "/servers/<name>/<function>, server://, cid://, variable://, https:// or http://";

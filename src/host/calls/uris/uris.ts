@@ -12,8 +12,8 @@ import type { CallOptions, CallResult, Catalog, InputRequired, ReadResult, Resou
 import { textsOf } from "../../offers/content.ts";
 import { LongResult } from "../../offers/long-result.ts";
 import { contentsOfBytes, contentsOfResult } from "../../offers/resource-contents.ts";
-import type { Remake } from "../remake.ts";
-import { uriFinder, type Find, type Findable, type Open } from "./find-resource.ts";
+import type { Converter } from "../remake.ts";
+import { createUriFinder, type Find, type Findable, type Open } from "./find-resource.ts";
 import { queryArguments } from "./query-arguments.ts";
 
 /**
@@ -30,13 +30,13 @@ export interface Uris {
   /** Finds a resource that can be read without being listed; undefined for other URIs, including listed ones. */
   find(uri: string): Resource | undefined;
   /** Finds content that the server's own code redirects to, and could read itself. */
-  readonly findLed: (uri: string) => Resource | undefined;
+  readonly findRedirected: (uri: string) => Resource | undefined;
   readonly readUri: ReadUri;
   /** Calls the function of a `server://` URI as a tool; undefined for other or forbidden URIs. */
   call(uri: string, options: CallOptions): Promise<CallResult | InputRequired | undefined>;
 }
 
-export interface UriSurroundings {
+export interface UriContext {
   readonly tenant: string;
   /** The server itself; available after it is loaded. */
   readonly own: () => Catalog;
@@ -46,24 +46,24 @@ export interface UriSurroundings {
   readonly readsAll: boolean;
   readonly validatorOf: ValidatorOf;
   /** Any server of a tenant. */
-  readonly serverOf: (tenant: string, name: string) => Catalog | Promise<Catalog>;
+  readonly findServer: (tenant: string, name: string) => Catalog | Promise<Catalog>;
   readonly store: Pick<Store, "content" | "name">;
   readonly limits: Pick<Limits, "outputBytes">;
-  readonly remake: Remake;
+  readonly remake: Converter;
 }
 
 /** Maximum number of redirects and function URIs that one call or read follows. */
-const FOLLOWED_MAX = 5;
+const HOPS_MAX = 5;
 
-export function createUris(surroundings: UriSurroundings): Uris {
-  const { own, links, readsAll, validatorOf, remake } = surroundings;
-  const targetOf = targetFinder(links, validatorOf);
+export function createUris(context: UriContext): Uris {
+  const { own, links, readsAll, validatorOf, remake } = context;
+  const findTarget = createTargetFinder(links, validatorOf);
 
   const readUri: ReadUri = async (uri, { as = uri, mimeType }, options) => {
     const address = parseAddress(uri);
     if (!address) throw notFound(uri);
-    if (address.kind !== "server") return readStored(uri, address, as, mimeType, surroundings);
-    const result = await callServer(uri, address, { ...options, invalidRejects: true }, surroundings);
+    if (address.kind !== "server") return readStored(uri, address, as, mimeType, context);
+    const result = await callServer(uri, address, { ...options, invalidRejects: true }, context);
     if ("inputRequests" in result) return result;
     if (result instanceof LongResult) return remake.contents(result, as, mimeType);
     if (result.isError) throw new BerthError("guest_failed", textsOf(result));
@@ -74,7 +74,7 @@ export function createUris(surroundings: UriSurroundings): Uris {
     readUri,
     find(uri) {
       const address = parseAddress(uri);
-      if (!address || !isFree(address, own())) return undefined;
+      if (!address || !isReadableUnlisted(address, own())) return undefined;
       return {
         read(options) {
           if (!mayUse(address, own(), options)) throw notFound(uri);
@@ -82,22 +82,23 @@ export function createUris(surroundings: UriSurroundings): Uris {
         },
       };
     },
-    findLed(uri) {
+    findRedirected(uri) {
       const isContent = readsAll && parseAddress(uri)?.kind === "cid";
       return isContent ? { read: (options) => readUri(uri, {}, options) } : undefined;
     },
     async call(uri, options) {
-      const listed = await targetOf(uri);
+      const listed = await findTarget(uri);
       const address = parseAddress(listed ?? uri);
       if (address?.kind !== "server") return undefined;
-      if (listed === undefined && !(isFree(address, own()) && mayUse(address, own(), options))) return undefined;
-      return callServer(uri, address, options, surroundings);
+      if (listed === undefined && !(isReadableUnlisted(address, own()) && mayUse(address, own(), options)))
+        return undefined;
+      return callServer(uri, address, options, context);
     },
   };
 }
 
 /** True for a target that need not be listed. */
-function isFree(address: Address, own: Catalog): boolean {
+function isReadableUnlisted(address: Address, own: Catalog): boolean {
   if (address.kind === "variable") return false;
   if (address.kind === "cid") return true;
   if (address.server !== own.server) return false;
@@ -120,7 +121,7 @@ async function readStored(
   address: Exclude<Address, { kind: "server" }>,
   as: string,
   mimeType: string | undefined,
-  { tenant, store, limits, remake }: UriSurroundings,
+  { tenant, store, limits, remake }: UriContext,
 ): Promise<ReadResult> {
   const cid = address.kind === "cid" ? address.cid : (await store.name(tenant, "variable", address.name))?.cid;
   const bytes = cid === undefined ? undefined : await store.content(tenant, cid);
@@ -138,20 +139,20 @@ async function callServer(
   uri: string,
   { server, path, query }: Extract<Address, { kind: "server" }>,
   options: CallOptions,
-  { tenant, own, serverOf }: UriSurroundings,
+  { tenant, own, findServer }: UriContext,
 ): Promise<CallResult | InputRequired> {
-  const catalog = server === own().server ? own() : await loaded(uri, () => serverOf(tenant, server));
+  const catalog = server === own().server ? own() : await loadForUri(uri, () => findServer(tenant, server));
   const tool = catalog.tool(path || catalog.server);
   if (!tool) throw notFound(uri);
-  const followed = (options.followed ?? 0) + 1;
-  if (followed > FOLLOWED_MAX) {
-    throw new BerthError("guest_failed", `it is redirected through more than ${FOLLOWED_MAX} functions`);
+  const hops = (options.hops ?? 0) + 1;
+  if (hops > HOPS_MAX) {
+    throw new BerthError("guest_failed", `it is redirected through more than ${HOPS_MAX} functions`);
   }
-  return tool.call(queryArguments(query, tool.contract.inputSchema), { ...options, followed });
+  return tool.call(queryArguments(query, tool.contract.inputSchema), { ...options, hops: hops });
 }
 
 /** Reports a server that cannot be served as missing. */
-async function loaded(uri: string, load: () => Catalog | Promise<Catalog>): Promise<Catalog> {
+async function loadForUri(uri: string, load: () => Catalog | Promise<Catalog>): Promise<Catalog> {
   try {
     return await load();
   } catch (error) {
@@ -170,7 +171,7 @@ export interface Link extends Findable {
 }
 
 export function linkedResource(link: Link, { readUri }: { readonly readUri: ReadUri }): Open<Resource> {
-  const open = opener(link);
+  const open = createOpener(link);
   return (uri, args) => {
     const target = open(uri, args);
     return { read: (options) => readUri(target, { as: uri, mimeType: link.mimeType }, options) };
@@ -178,14 +179,14 @@ export function linkedResource(link: Link, { readUri }: { readonly readUri: Read
 }
 
 /** Maps a URI of an entry's resource to its target; undefined for URIs that the entry does not list. */
-function targetFinder(links: readonly Link[], validatorOf: ValidatorOf): Find<string> {
-  return uriFinder(
-    links.map((link) => ({ ...link, open: opener(link) })),
+function createTargetFinder(links: readonly Link[], validatorOf: ValidatorOf): Find<string> {
+  return createUriFinder(
+    links.map((link) => ({ ...link, open: createOpener(link) })),
     validatorOf,
   );
 }
 
-function opener({ uri: template, target }: Link): Open<string> {
+function createOpener({ uri: template, target }: Link): Open<string> {
   // A resource that links to its own URI reads the requested URI.
   return (uri, args) => (target === template ? uri : expandTemplate(target, args));
 }
@@ -220,17 +221,17 @@ function expand({ operator, variables }: Expression, values: JsonObject): string
   const isNamed = operator === ";" || operator === "?" || operator === "&";
   const separator = operator === "?" ? "&" : (SEPARATORS[operator] ?? operator);
   const encode = operator === "+" || operator === "#" ? encodeReserved : encodeValue;
-  const found = variables.flatMap(({ name, explode, prefix }) => {
+  const expanded = variables.flatMap(({ name, explode, prefix }) => {
     const value = Object.hasOwn(values, name) ? values[name] : undefined;
     const texts = (value === undefined || value === null ? [] : [value].flat()).map(String);
     if (texts.length === 0) return [];
-    const written = texts.map((each) =>
+    const encoded = texts.map((each) =>
       encode(prefix === undefined ? each : Array.from(each).slice(0, prefix).join("")),
     );
-    const all = explode ? written : [written.join(",")];
+    const all = explode ? encoded : [encoded.join(",")];
     return isNamed ? all.map((each) => (each === "" && operator === ";" ? name : `${name}=${each}`)) : all;
   });
-  return found.length === 0 ? "" : `${FIRST[operator] ?? operator}${found.join(separator)}`;
+  return expanded.length === 0 ? "" : `${FIRST[operator] ?? operator}${expanded.join(separator)}`;
 }
 
 function encodeValue(text: string): string {
