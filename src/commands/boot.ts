@@ -6,7 +6,7 @@ import type { DescribeSchemas } from "../discover/discovery.ts";
 import { gatherDefinition } from "../discover/gather.ts";
 import { compileKey } from "../discover/key.ts";
 import { readEntry } from "../entry/entry.ts";
-import { faultOfSchema } from "../host/calls/arguments.ts";
+import { findSchemaFault } from "../host/calls/arguments.ts";
 import type { CompileProgress } from "../image/compile-all.ts";
 import type { Compiling } from "../image/compiling.ts";
 import { generateImage, type BundleSize, type GenerateOptions, type Generation } from "../image/generate.ts";
@@ -178,7 +178,7 @@ function compilingHere(open?: Compiling["open"], describe?: DescribeSchemas) {
 }
 
 export function checkEntry(server: string, entry: JsonObject): readonly Problem[] {
-  return readEntry(server, entry, { faultOf: faultOfSchema }).problems;
+  return readEntry(server, entry, { faultOf: findSchemaFault }).problems;
 }
 
 async function imageCids(out: string): Promise<BootResult["images"]> {

@@ -1,6 +1,6 @@
 import { readEntry } from "../entry/entry.ts";
 import { checkOptions, type DiscoveredItems, leaveOut, buildOffer } from "../entry/offer.ts";
-import { faultOfSchema } from "../host/calls/arguments.ts";
+import { findSchemaFault } from "../host/calls/arguments.ts";
 import { MCPS_FILE } from "../image/image.ts";
 import type { JsonObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
@@ -38,7 +38,7 @@ export async function check(path: string | undefined, { strict = false, json = f
 }
 
 function checkOffer(server: string, raw: JsonObject, found: DiscoveredItems): readonly Problem[] {
-  const { entry } = readEntry(server, raw, { faultOf: faultOfSchema });
+  const { entry } = readEntry(server, raw, { faultOf: findSchemaFault });
   const offered = buildOffer(server, found, entry);
   leaveOut(offered, entry);
   checkOptions(server, offered, entry);

@@ -10,7 +10,7 @@ import { type Config, mayStartPrograms, packageVersion } from "../config.ts";
 import type { Executor } from "../executor/executor.ts";
 import { openExecutor, tryGuests } from "../executor/open-executor.ts";
 import type { OperatorGrants } from "../host/calls/operator-grants.ts";
-import { KeptCode } from "../host/catalog/cached-code.ts";
+import { CodeCache } from "../host/catalog/cached-code.ts";
 import type { Checks } from "../host/checks/checks.ts";
 import type { Directory } from "../host/directory/directory.ts";
 import type { Host } from "../host/host.ts";
@@ -113,7 +113,7 @@ export async function openCore(
     starting("guest code is tried");
     const served = new ServedTenants();
     const limitsOf = (tenant: string): TenantLimits =>
-      workerTenantLimits(limits, served.limitsOf(tenant), config.workers);
+      workerTenantLimits(limits, served.limits(tenant), config.workers);
     const folders = opened(new WorkFolders());
     const { make: makeFolder } = folders;
     const calls = opened(
@@ -182,7 +182,7 @@ export async function openCore(
       approvals,
       executor,
       ...compilers.compiling(executor, features),
-      keptCode: new KeptCode(),
+      codeCache: new CodeCache(),
       log,
       journal,
       grants,
@@ -204,7 +204,7 @@ export async function openCore(
     });
     const editing = opened(openEdits(config, { host, hosting, limitsOf, start, makeFolder, log }));
     const access = opened(
-      accessOf(config, { store, oauthOf: (tenant) => served.oauthOf(tenant), limitsOf, sharedLimits, log }),
+      accessOf(config, { store, oauthOf: (tenant) => served.oauth(tenant), limitsOf, sharedLimits, log }),
     );
     const errands = opened(new NodeRequests({ cluster, records: withLongValues(store), log }));
     const endpoint = new Endpoint({
@@ -289,8 +289,8 @@ function serving({ host, endpoint, executor }: Pick<Core, "host" | "endpoint" | 
       executor.resume(tenant);
       return host.reload(tenant);
     },
-    rest: (tenant: string) => host.rest(tenant),
-    async end(tenant: string): Promise<void> {
+    unloadIdle: (tenant: string) => host.unloadIdle(tenant),
+    async close(tenant: string): Promise<void> {
       endpoint.endTenant(tenant);
       await Promise.all([executor.suspend(tenant), host.close(tenant)]);
     },

@@ -4,7 +4,7 @@ import { compileKey, compilerCid } from "../discover/key.ts";
 import { createSchemaDescriber } from "../executor/describe-schemas.ts";
 import type { Executor } from "../executor/executor.ts";
 import type { FeatureParts } from "../features/feature.ts";
-import { compilingInTurn, QUICK_COMPILE_MS } from "../host/catalog/compile-queue.ts";
+import { createCompileQueue, QUICK_COMPILE_MS } from "../host/catalog/compile-queue.ts";
 import { Checks } from "../host/checks/checks.ts";
 import type { Log } from "../lib/log.ts";
 import { confinementFor } from "../processes/own-program.ts";
@@ -30,7 +30,7 @@ export function openCompilers({ limits, guests }: Config, start: Spawn, log: Log
   return {
     /** The dependencies of the host that compile definitions. */
     compiling: (executor: Executor, features: readonly FeatureParts[]) => ({
-      compile: compilingInTurn(timed(quick, features), timed(patient, features), (tenant) =>
+      compile: createCompileQueue(timed(quick, features), timed(patient, features), (tenant) =>
         createSchemaDescriber((program) => executor.load(program), tenant),
       ),
       compileKey,

@@ -26,7 +26,7 @@ const NO_METRICS: Meter = { show() {}, now: async () => [] };
 
 /** Without the feature no entry asks for consent, as its field is refused. */
 const NO_CONSENTS: ConsentPort = {
-  of: () => ({ check: async () => ({ refused: "This Berth cannot ask for consent." }) }),
+  forTool: () => ({ check: async () => ({ refused: "This Berth cannot ask for consent." }) }),
 };
 
 /** Likewise no entry names secrets. */

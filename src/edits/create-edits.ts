@@ -1,6 +1,6 @@
 import type { Saved } from "../contract/review.ts";
 import { withdraw } from "../host/catalog/withdrawn.ts";
-import { nowStored, readDirectory, type Directory } from "../host/directory/directory.ts";
+import { markStored, readDirectory, type Directory } from "../host/directory/directory.ts";
 import type { Host } from "../host/host.ts";
 import type { HostDependencies } from "../host/open-host.ts";
 import { loadStoredDefinition } from "../image/definition.ts";
@@ -104,7 +104,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
           derived: [...releases.derived, ...derived],
           ...(storedBytesMax !== undefined && { storedBytesMax }),
         });
-        if (after) nowStored(after.directory, changes);
+        if (after) markStored(after.directory, changes);
       } catch (error) {
         if (!(error instanceof BerthError && error.code === "name_conflict") || attempt === ATTEMPTS_MAX) throw error;
         continue;

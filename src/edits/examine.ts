@@ -9,18 +9,18 @@ import { type ServerEntry, unnamedEntry } from "../entry/entry.ts";
 import { loadProblem } from "../executor/load-problem.ts";
 import { environmentForTrial } from "../host/calls/environment.ts";
 import type { LoadDependencies } from "../host/catalog/build-catalog.ts";
-import { compilingOnce } from "../host/catalog/compile-once.ts";
+import { createCompileOnce } from "../host/catalog/compile-once.ts";
 import type { CompileFor } from "../host/catalog/compile-queue.ts";
 import { type PreparedServer, loadCatalog } from "../host/catalog/load-catalog.ts";
-import { withdrawnOf } from "../host/catalog/withdrawn.ts";
-import { type Directory, type DirectoryEntry, readDirectory, saidOf } from "../host/directory/directory.ts";
+import { readWithdrawnReleases } from "../host/catalog/withdrawn.ts";
+import { type Directory, type DirectoryEntry, readDirectory, fingerprint } from "../host/directory/directory.ts";
 import { changedPackages, serversImporting } from "../host/directory/package-users.ts";
 import { programOf } from "../host/directory/tenant-rules.ts";
-import type { Foreseen, Host } from "../host/host.ts";
+import type { ExpectedServers, Host } from "../host/host.ts";
 import { Journal } from "../host/journal/journal.ts";
 import type { Catalog } from "../host/offers/catalog.ts";
 import type { HostDependencies } from "../host/open-host.ts";
-import { guestPort } from "../host/serving/guest-port.ts";
+import { createGuestPort } from "../host/serving/guest-port.ts";
 import { BoundedMap } from "../lib/bounded-map.ts";
 import type { CancelSignal } from "../lib/cancellation.ts";
 import type { Cid } from "../lib/cid.ts";
@@ -51,7 +51,7 @@ interface Examination {
   readonly review: Review;
   readonly releases: ReturnType<ProposedStore["proposal"]>;
   /** All servers after the edit; undefined if the plan has problems. */
-  readonly after: Foreseen | undefined;
+  readonly after: ExpectedServers | undefined;
 }
 
 /**
@@ -77,7 +77,7 @@ export async function examine(
   // The current release may never have been loaded, and must remain addressable after it is replaced.
   const currentStore = proposeTo(examiner.store);
   const prepared = new BoundedMap<string, PreparedServer>(PREPARED_MAX);
-  let pendingDirectory: Foreseen | undefined;
+  let pendingDirectory: ExpectedServers | undefined;
   if (plan.problems.length === 0) {
     const after = await readDirectory(plan.proposed, tenant, plan.before, plan.mcps);
     pendingDirectory = { directory: after, prepared };
@@ -236,7 +236,7 @@ async function findDifferences(before: Directory, after: Directory): Promise<str
 
 function isSame(before: DirectoryEntry | undefined, after: DirectoryEntry | undefined): boolean {
   if (before === after) return true;
-  return before !== undefined && after !== undefined && saidOf(before) === saidOf(after);
+  return before !== undefined && after !== undefined && fingerprint(before) === fingerprint(after);
 }
 
 /** An old problem outside of what the edit writes does not block the edit, and becomes a warning. */
@@ -264,7 +264,7 @@ async function withdrawnProblems(
   { catalog }: ServerState,
 ): Promise<Problem[]> {
   if (!catalog) return [];
-  const withdrawn = await withdrawnOf(store, tenant, server);
+  const withdrawn = await readWithdrawnReleases(store, tenant, server);
   if (!withdrawn?.releases.has(catalog.release)) return [];
   if (withdrawn.problem) return [withdrawn.problem];
   const message = `"${server}" would be its release ${catalog.release} again, which was withdrawn; reinstate that first`;
@@ -363,7 +363,7 @@ async function readState(
   if (!listed) return { kind: "absent", problems: [] };
   if (!listed.enabled) return { kind: "disabled", problems: listed.problems };
   try {
-    const port = guestPort(tenant, name, withoutEffects(examiner.host), store, examiner.guestRequests);
+    const port = createGuestPort(tenant, name, withoutEffects(examiner.host), store, examiner.guestRequests);
     const loaded = await loadCatalog(tenant, name, listed, port, loadDependencies(examiner, store));
     return { kind: "served", ...loaded, problems: loaded.catalog.problems };
   } catch (error) {
@@ -377,14 +377,14 @@ function loadDependencies(examiner: Examiner, store: Store): LoadDependencies {
   return {
     ...examiner,
     store,
-    serverOf: (tenant, name) => examiner.host.server(tenant, name),
+    findServer: (tenant, name) => examiner.host.server(tenant, name),
     journal: new Journal(),
     isTrial: true,
   };
 }
 
 /** A reviewed server changes nothing either. */
-function withoutEffects(host: Host): Parameters<typeof guestPort>[2] {
+function withoutEffects(host: Host): Parameters<typeof createGuestPort>[2] {
   return { ...host, resourceUpdated: () => true, setVisible: () => Promise.resolve() };
 }
 
@@ -581,7 +581,7 @@ export async function loadProblems(
   dependencies: Pick<HostDependencies, "store" | "compile" | "compileKey" | "executor">,
 ): Promise<Problem[]> {
   const { executor } = dependencies;
-  const compileOnce = compilingOnce(tenant, dependencies);
+  const compileOnce = createCompileOnce(tenant, dependencies);
   const source = await compileOnce.source(server, definition);
   if (source.language !== "typescript") return [];
   const { bundle } = await compileOnce(definition, source);

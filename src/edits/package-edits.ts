@@ -1,6 +1,6 @@
 import type { Rights } from "../access/rights.ts";
 import type { Review, Saved } from "../contract/review.ts";
-import { packageSetOf } from "../host/catalog/compile-once.ts";
+import { loadPackageSet } from "../host/catalog/compile-once.ts";
 import { readDirectory, type Directory } from "../host/directory/directory.ts";
 import { importsOfServers } from "../host/directory/package-users.ts";
 import type { CancelSignal } from "../lib/cancellation.ts";
@@ -102,7 +102,7 @@ export function createPackageEdits(dependencies: PackageEditsDependencies): Pack
     { mayBeKnown }: { readonly mayBeKnown: boolean },
   ): Promise<{ readonly text: string; readonly current: Cid | null }> {
     const current = (await store.name(tenant, "variable", PACKAGES))?.cid ?? null;
-    const previous = await packageSetOf(store, tenant);
+    const previous = await loadPackageSet(store, tenant);
     const dependencies: Record<string, string> = { ...previous?.dependencies };
     for (const name of [...remove, ...(update === true ? [] : update)]) {
       if (!previous || !Object.hasOwn(previous.dependencies, name)) throw refusal(`${quoted(name)} is not in the set`);
@@ -155,7 +155,7 @@ export function createPackageEdits(dependencies: PackageEditsDependencies): Pack
 /** The packages of a tenant, and their users. `known` is its directory, if cached. */
 export async function readTenantPackages(store: Store, tenant: string, known?: Directory): Promise<TenantPackages> {
   const cid = (await store.name(tenant, "variable", PACKAGES))?.cid ?? null;
-  const set = await packageSetOf(store, tenant);
+  const set = await loadPackageSet(store, tenant);
   if (!set) return { cid, packages: [] };
   const { servers } = await readDirectory(store, tenant, known);
   const users = new Map<string, string[]>();

@@ -1,5 +1,5 @@
 import { entryBounds } from "../entry/entry-bounds.ts";
-import { packageSetOf } from "../host/catalog/compile-once.ts";
+import { loadPackageSet } from "../host/catalog/compile-once.ts";
 import { rawBlock, type Block } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import { yieldToCalls } from "../lib/event-loop.ts";
@@ -50,7 +50,7 @@ export async function planPackages(
   { supply, mayHave }: PackagePlanning,
 ): Promise<PlannedPackages> {
   const { store, tenant } = request;
-  const before = await packageSetOf(store, tenant);
+  const before = await loadPackageSet(store, tenant);
   const nothing = { text: text ?? "", before, after: undefined, blocks: [], problems: [] };
   if (text === null) return nothing;
   if (!mayHave(tenant)) {

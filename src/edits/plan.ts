@@ -1,9 +1,9 @@
 import type { Rights } from "../access/rights.ts";
 import { writtenUpstream } from "../entry/command-fields.ts";
 import { entryReadBounds, readNamedEntry } from "../entry/mcps.ts";
-import { packageSetOf } from "../host/catalog/compile-once.ts";
+import { loadPackageSet } from "../host/catalog/compile-once.ts";
 import type { ReleaseParts } from "../host/catalog/release.ts";
-import { refuseWithdrawn, withdrawnOf } from "../host/catalog/withdrawn.ts";
+import { refuseWithdrawn, readWithdrawnReleases } from "../host/catalog/withdrawn.ts";
 import type { Directory, ReadMcps } from "../host/directory/directory.ts";
 import { packagesImportedBy } from "../host/directory/package-users.ts";
 import { hiddenOf } from "../host/directory/visibility.ts";
@@ -118,7 +118,7 @@ export async function planRestore(
   const parts = isKnown ? await readParts(store, tenant, release) : undefined;
   const config = parts && (await readStructure(store, tenant, parts.config));
   if (!parts || !isObject(config)) throw new BerthError("not_found", `"${server}" has no such release`);
-  refuseWithdrawn(server, release, await withdrawnOf(store, tenant, server));
+  refuseWithdrawn(server, release, await readWithdrawnReleases(store, tenant, server));
 
   const mcps = await readMcpsText(store, tenant);
   const proposed = proposeTo(store);
@@ -170,7 +170,7 @@ async function findPackageDifferences(
   if (definition === null) return [];
   const then = packages === undefined ? undefined : asPackageSet(await readStructure(store, tenant, packages));
   const imports = await packagesImportedBy(store, tenant, definition);
-  const now = packagesInReach(await packageSetOf(store, tenant), imports);
+  const now = packagesInReach(await loadPackageSet(store, tenant), imports);
   const listVersions = (reach: PackagesInReach | undefined): Map<string, string> =>
     new Map(Object.entries(reach?.packages ?? {}).map(([place, { name, version }]) => [place, `${name} ${version}`]));
   const [old, current] = [listVersions(then), listVersions(now)];

@@ -11,7 +11,7 @@ import type { Catalog, ServerChange } from "./offers/catalog.ts";
 import type { UpstreamState } from "./upstreams/hosting.ts";
 
 /** A tenant's servers as they will be after a change. */
-export interface Foreseen {
+export interface ExpectedServers {
   readonly directory: Directory;
   /** Some servers of the directory, by name. */
   readonly prepared: ReadonlyMap<string, PreparedServer>;
@@ -63,19 +63,19 @@ export interface Host {
    */
   approveUpstream(tenant: string, name: string, approval: { contract: Cid; by: string }): Promise<void>;
   /** Another process has judged an upstream, or a person has approved it there. */
-  upstreamJudged(tenant: string, name: string): Promise<void>;
+  upstreamReviewed(tenant: string, name: string): Promise<void>;
   /** Problems of the tenant's configuration as a whole. */
   problems(tenant: string): readonly Problem[];
   /**
    * Reads the tenant's names again after a change. Servers whose definition and entry are unchanged stay loaded. What
-   * is as in `foreseen`, by default the current directory, is neither read nor made again. `onRead` is called when what
+   * is as in `expected`, by default the current directory, is neither read nor made again. `onRead` is called when what
    * was read counts, and what it took from servers is taken; listeners are told after that, which may take long.
    */
-  reload(tenant: string, foreseen?: Foreseen, onRead?: () => void): Promise<void>;
+  reload(tenant: string, expected?: ExpectedServers, onRead?: () => void): Promise<void>;
   /**
    * Unloads a tenant that nobody uses, until it is loaded again. Does nothing, and returns false, while it is in use.
    */
-  rest(tenant: string): boolean;
+  unloadIdle(tenant: string): boolean;
   /** Unloads a tenant, and ends everything that runs for it. */
   close(tenant: string): Promise<void>;
   /** A secret has changed or is gone: servers that were given it start anew with the current value. */
@@ -94,7 +94,7 @@ export interface Host {
    * Undefined, or resolves when other nodes tell this one of the tenant's changed resources: who watches from then on
    * misses none.
    */
-  toldOf(tenant: string): Promise<void> | undefined;
+  subscribeToNodes(tenant: string): Promise<void> | undefined;
   /** The catalog of an earlier release of a server; undefined when the server never had it, or it is gone. */
   release(tenant: string, name: string, release: Cid): Promise<Catalog | undefined>;
 }

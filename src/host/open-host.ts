@@ -7,32 +7,32 @@ import { BerthError } from "../lib/errors.ts";
 import type { Limits } from "../limits/limits.ts";
 import { PACKAGES, type PackageSet } from "../packages/package-set.ts";
 import type { NameQuery } from "../store/store.ts";
-import { givesOther } from "./calls/granted.ts";
+import { grantsDiffer } from "./calls/granted.ts";
 import type { LoadDependencies } from "./catalog/build-catalog.ts";
 import { CatalogCache } from "./catalog/catalog-cache.ts";
-import { packageSetOf } from "./catalog/compile-once.ts";
+import { loadPackageSet } from "./catalog/compile-once.ts";
 import { type PreparedServer, loadCatalog } from "./catalog/load-catalog.ts";
 import { Overviews, createSummarize } from "./catalog/overview.ts";
 import { ReleaseRecorder } from "./catalog/release-recorder.ts";
 import { createEarlierReleases, readReleases, type EarlierReleases } from "./catalog/releases.ts";
 import { type WithdrawnReleases, readWithdrawn, refuseWithdrawn } from "./catalog/withdrawn.ts";
 import { contentUsers } from "./directory/content-users.ts";
-import { type Directory, type DirectoryEntry, readDirectory, saidOf, withHidden } from "./directory/directory.ts";
+import { type Directory, type DirectoryEntry, readDirectory, fingerprint, withHidden } from "./directory/directory.ts";
 import { changedPackages, serversImporting } from "./directory/package-users.ts";
 import { readAhead } from "./directory/read-ahead.ts";
 import { createSetVisible } from "./directory/visibility.ts";
-import type { Foreseen, Host } from "./host.ts";
+import type { ExpectedServers, Host } from "./host.ts";
 import { Journal } from "./journal/journal.ts";
 import type { Catalog } from "./offers/catalog.ts";
-import { withAllServers } from "./serving/aggregate.ts";
-import { type GuestRequests, type PortHost, guestPort } from "./serving/guest-port.ts";
+import { withAggregate } from "./serving/aggregate.ts";
+import { type GuestRequests, type PortHost, createGuestPort } from "./serving/guest-port.ts";
 import { NodeUpdates } from "./serving/node-updates.ts";
 import { Watchers } from "./serving/watchers.ts";
 import { type BuiltInServer, withBuiltIn } from "./serving/with-built-in.ts";
 
 export interface HostDependencies extends Omit<
   LoadDependencies,
-  "serverOf" | "networkNow" | "journal" | "isTrial" | "claimed"
+  "findServer" | "currentNetwork" | "journal" | "isTrial" | "claimed"
 > {
   readonly journal?: Journal;
   /** The other processes of the service, before they are joined. */
@@ -53,7 +53,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   const { builtIn, log, journal = new Journal() } = dependencies;
   const host = new StoreHost(dependencies, journal);
   for (const tenant of tenants) await host.reload(tenant);
-  return withAllServers(builtIn ? withBuiltIn(host, builtIn.tenant, builtIn.server, journal) : host, log);
+  return withAggregate(builtIn ? withBuiltIn(host, builtIn.tenant, builtIn.server, journal) : host, log);
 }
 
 /** The members of `Host` are its own properties, so that other hosts can be made from it by spreading it. */
@@ -98,8 +98,8 @@ class StoreHost implements Host, PortHost {
       ...dependencies,
       isTrial: false,
       journal,
-      serverOf: (tenant, name) => this.server(tenant, name),
-      networkNow: (tenant, name) => {
+      findServer: (tenant, name) => this.server(tenant, name),
+      currentNetwork: (tenant, name) => {
         const listed = this.#listed(tenant, name);
         return listed?.enabled && !listed.refused ? listed.entry.network : [];
       },
@@ -159,7 +159,7 @@ class StoreHost implements Host, PortHost {
   readonly activity: Host["activity"] = (tenant, name) => this.#journal.activities.of(tenant, name);
 
   readonly releases: Host["releases"] = async (tenant, name) => {
-    await this.#recorder.settled(tenant, name);
+    await this.#recorder.whenWritten(tenant, name);
     return readReleases(this.#dependencies.store, tenant, name);
   };
 
@@ -173,16 +173,16 @@ class StoreHost implements Host, PortHost {
     ...Array.from(this.#withdrawn.get(tenant)?.values() ?? []).flatMap(({ problem }) => problem ?? []),
   ];
 
-  readonly reload = async (tenant: string, foreseen?: Foreseen, onRead?: () => void): Promise<void> => {
+  readonly reload = async (tenant: string, expected?: ExpectedServers, onRead?: () => void): Promise<void> => {
     const { store } = this.#dependencies;
     const closedBefore = this.#closings.get(tenant);
     const reading = ++this.#readingsBegun;
-    const before = foreseen?.directory ?? this.directory(tenant);
+    const before = expected?.directory ?? this.directory(tenant);
     const source = before ? store : await readAhead(store, tenant, DECISIVE);
     const [directory, withdrawn, packages] = await Promise.all([
       readDirectory(source, tenant, before),
       readWithdrawn(source, tenant, this.#withdrawn.get(tenant)),
-      packageSetOf(source, tenant),
+      loadPackageSet(source, tenant),
     ]);
     // A reading that began before a tenant was closed does not bring it back.
     if (this.#closings.get(tenant) !== closedBefore) return;
@@ -194,17 +194,17 @@ class StoreHost implements Host, PortHost {
     if (directory !== known) this.#replace(tenant, known, directory);
     onRead?.();
     const recompiled = await this.#followPackages(tenant, directory, packages);
-    if (foreseen) await this.#adopt(tenant, foreseen);
+    if (expected) await this.#adopt(tenant, expected);
     for (const server of this.#watchers.watched(tenant)) {
       const isSame = known?.servers.get(server) === directory.servers.get(server) && !recompiled.has(server);
-      if (isSame && this.#watchers.isKnown(tenant, server)) continue;
+      if (isSame && this.#watchers.hasContract(tenant, server)) continue;
       const learning = this.#learn(tenant, server);
       // An upstream may take minutes to start; a save does not wait for it.
       if (directory.servers.get(server)?.entry.upstream === undefined) await learning;
     }
   };
 
-  readonly rest = (tenant: string): boolean => {
+  readonly unloadIdle = (tenant: string): boolean => {
     if (this.#watchers.watched(tenant).length > 0 || this.#journal.activities.inFlight(tenant) > 0) return false;
     this.#forgetTenant(tenant);
     this.#dependencies.upstreams?.keepOnly(tenant, NOTHING);
@@ -231,17 +231,17 @@ class StoreHost implements Host, PortHost {
 
   readonly watch: Host["watch"] = (tenant, server, listener) => {
     const unwatch = this.#watchers.add(tenant, server, listener);
-    if (!this.#watchers.isKnown(tenant, server)) {
+    if (!this.#watchers.hasContract(tenant, server)) {
       const loaded = this.#catalogs.peek(tenant, server);
-      const learning = loaded ? this.#watchers.learn(tenant, server, loaded) : this.#learn(tenant, server);
+      const learning = loaded ? this.#watchers.compare(tenant, server, loaded) : this.#learn(tenant, server);
       learning.catch((error: unknown) => this.#dependencies.log.error({ err: error }, "a watched server failed"));
     }
     return unwatch;
   };
 
-  readonly watchAll: Host["watchAll"] = (tenant, listener) => this.#watchers.addToAll(tenant, listener);
+  readonly watchAll: Host["watchAll"] = (tenant, listener) => this.#watchers.addForTenant(tenant, listener);
 
-  readonly toldOf: Host["toldOf"] = (tenant) => this.#nodeUpdates?.toldOf(tenant);
+  readonly subscribeToNodes: Host["subscribeToNodes"] = (tenant) => this.#nodeUpdates?.subscribe(tenant);
 
   readonly upstream: Host["upstream"] = (tenant, server) => {
     const entry = this.#listed(tenant, server)?.entry;
@@ -267,7 +267,7 @@ class StoreHost implements Host, PortHost {
     await this.#learn(tenant, server);
   };
 
-  readonly upstreamJudged = async (tenant: string, server: string): Promise<void> => {
+  readonly upstreamReviewed = async (tenant: string, server: string): Promise<void> => {
     const { store, upstreams, approvals } = this.#dependencies;
     const entry = this.#listed(tenant, server)?.entry;
     const hosted = entry && upstreams?.find(tenant, server, entry);
@@ -287,7 +287,7 @@ class StoreHost implements Host, PortHost {
   }
 
   #portOf(tenant: string, server: string): HostPort {
-    return guestPort(tenant, server, this, this.#dependencies.store, this.#dependencies.guestRequests);
+    return createGuestPort(tenant, server, this, this.#dependencies.store, this.#dependencies.guestRequests);
   }
 
   #load(tenant: string, name: string, options?: InspectOptions & { ifRoom: boolean }): Catalog | Promise<Catalog> {
@@ -297,7 +297,7 @@ class StoreHost implements Host, PortHost {
     const isCurrent = async (): Promise<boolean> => {
       const { servers } = await readDirectory(this.#dependencies.store, tenant, this.directory(tenant));
       const now = servers.get(name);
-      return now !== undefined && saidOf(now) === saidOf(listed);
+      return now !== undefined && fingerprint(now) === fingerprint(listed);
     };
     const record = this.#recorder[options?.recordsLater ? "recordLater" : "record"](isCurrent);
     const build = async (): Promise<Catalog> => {
@@ -340,7 +340,7 @@ class StoreHost implements Host, PortHost {
     // The release served now may not be recorded yet.
     const current = this.#catalogs.peek(tenant, server);
     if (current?.release === release) return current;
-    const recording = this.#recorder.settled(tenant, server);
+    const recording = this.#recorder.whenWritten(tenant, server);
     if (!recording) return undefined;
     await recording;
     return this.#earlier.load(tenant, server, release, listed);
@@ -365,7 +365,7 @@ class StoreHost implements Host, PortHost {
     const { executor, log, network, upstreams } = this.#dependencies;
     for (const [server, before] of known?.servers ?? []) {
       const now = directory.servers.get(server);
-      if (before !== now && givesOther(before, now)) network?.retire(tenant, server);
+      if (before !== now && grantsDiffer(before, now)) network?.retire(tenant, server);
     }
     for (const problem of directory.problems) log.warn({ tenant, problem }, "the mcps variable has a problem");
     this.#overviews.follow(known?.servers, directory.servers);
@@ -403,7 +403,7 @@ class StoreHost implements Host, PortHost {
   }
 
   /** Loads servers that are still as expected before the change. */
-  async #adopt(tenant: string, { directory, prepared }: Foreseen): Promise<void> {
+  async #adopt(tenant: string, { directory, prepared }: ExpectedServers): Promise<void> {
     for (const [server, one] of prepared) {
       if (this.#listed(tenant, server) !== directory.servers.get(server)) continue;
       try {
@@ -417,7 +417,7 @@ class StoreHost implements Host, PortHost {
   /** Compares a watched server with what its listeners know. One that cannot be served now may come back unchanged. */
   async #learn(tenant: string, server: string): Promise<void> {
     try {
-      await this.#watchers.learn(tenant, server, await this.#inspect(tenant, server));
+      await this.#watchers.compare(tenant, server, await this.#inspect(tenant, server));
     } catch (error) {
       if (error instanceof BerthError) return;
       this.#dependencies.log.error({ err: error, tenant, server }, "a changed server failed");
@@ -429,7 +429,7 @@ class StoreHost implements Host, PortHost {
     const listed = this.#listed(tenant, server);
     this.#catalogs.drop(tenant, server);
     if (listed) this.#overviews.forget(listed);
-    this.#watchers.mayBeAnother(tenant, server);
+    this.#watchers.mayHaveChanged(tenant, server);
   }
 
   #forgetTenant(tenant: string): void {
@@ -456,7 +456,7 @@ class StoreHost implements Host, PortHost {
     if (!directory?.servers.has(server)) return;
     this.#directories.set(tenant, withHidden(directory, server, hidden));
     this.#catalogs.drop(tenant, server);
-    this.#watchers.mayBeAnother(tenant, server);
+    this.#watchers.mayHaveChanged(tenant, server);
     await this.#learn(tenant, server);
   }
 }

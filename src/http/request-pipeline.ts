@@ -236,7 +236,7 @@ const HOSTNAMES_MAX = 256;
  * of the context, which is thrown when its tenant is read.
  */
 export function createLocate(
-  tenancy: Pick<Tenancy, "unmapped" | "ofHost">,
+  tenancy: Pick<Tenancy, "unmapped" | "findByHost">,
   publicUrl?: string,
   publicPath = "",
 ): (context: RequestContext) => void {
@@ -260,7 +260,7 @@ export function createLocate(
     const { url = "" } = request;
     const isPrefixed = url.charCodeAt(1) === T && url.charCodeAt(2) === SLASH;
     if (!isPrefixed && tenancy.unmapped) return;
-    const mapped = tenancy.unmapped ? undefined : tenancy.ofHost(hostnameIn(request.headers.host ?? ""));
+    const mapped = tenancy.unmapped ? undefined : tenancy.findByHost(hostnameIn(request.headers.host ?? ""));
     if (!isPrefixed) {
       if (mapped !== undefined) context.claimed = { tenant: mapped, base: publicPath };
       return;
@@ -318,7 +318,7 @@ export function createGuard(
     allowedHosts,
     allowedOrigins,
   }: { readonly allowedHosts: readonly string[]; readonly allowedOrigins: readonly string[] },
-  tenancy: Pick<Tenancy, "unmapped" | "ofHost">,
+  tenancy: Pick<Tenancy, "unmapped" | "findByHost">,
 ): (context: RequestContext) => void {
   const isKnown = (hostname: string): boolean => isLoopback(hostname) || allowedHosts.includes(hostname);
   // Requests carry the same few values, so accepted ones are remembered; bounded, because anyone can send any.
@@ -340,10 +340,11 @@ export function createGuard(
       const hostname = hostnameOf(`http://${host ?? ""}`);
       if (isKnown(hostname)) remember(host!);
       // Not remembered: a tenant's host name can belong to another tenant the next time.
-      else if (tenancy.ofHost(hostname) === undefined) throw new BerthError("forbidden_host", host ?? "there is none");
+      else if (tenancy.findByHost(hostname) === undefined)
+        throw new BerthError("forbidden_host", host ?? "there is none");
     }
     if (origin !== undefined && !tenancy.unmapped) {
-      const owner = tenancy.ofHost(hostnameOf(origin));
+      const owner = tenancy.findByHost(hostnameOf(origin));
       if (owner !== undefined && owner !== context.tenant) throw new BerthError("forbidden_origin", origin);
       if (owner !== undefined && portOf(origin) === portOf(`http://${host}`)) return;
     }

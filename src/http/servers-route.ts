@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { Request, RequestHandler } from "express";
-import { remaking, type Remake } from "../host/calls/remake.ts";
+import { createConverter, type Converter } from "../host/calls/remake.ts";
 import { queryArguments } from "../host/calls/uris/query-arguments.ts";
 import { permittedCatalog } from "../host/catalog/permitted.ts";
 import type { Checks } from "../host/checks/checks.ts";
@@ -88,7 +88,7 @@ async function answer(target: Target, context: RequestContext, options: ServersR
     }
     const outcome = await call(tool, args, events, context, options.originOf(request));
     if (events) sendEvents(events, outcome);
-    else await writeOutcome(context, outcome, remaking(options.checks, context.tenant));
+    else await writeOutcome(context, outcome, createConverter(options.checks, context.tenant));
   } catch (error) {
     const shown = toClientError(error, context.trace.requestId, log, "a call over HTTP failed");
     challenge(context, shown);
@@ -190,7 +190,7 @@ const QUOTE = 0x22;
 async function writeOutcome(
   context: RequestContext,
   outcome: PlainCallOutcome,
-  remake: Pick<Remake, "bare">,
+  remake: Pick<Converter, "bare">,
 ): Promise<void> {
   if ("redirect" in outcome) {
     context.response.setHeader("Location", outcome.redirect);
@@ -202,7 +202,7 @@ async function writeOutcome(
   write(context, bare ? 200 : 204, bare);
 }
 
-async function longBare(result: LongResult, remake: Pick<Remake, "bare">): Promise<Body> {
+async function longBare(result: LongResult, remake: Pick<Converter, "bare">): Promise<Body> {
   const { structured, blocks } = result.parts;
   // A string has to be decoded; everything else is written as it is.
   if (structured !== undefined && structured[0] !== QUOTE) return { type: BARE_JSON, body: new LongText(structured) };

@@ -42,7 +42,7 @@ test("berth dev grants what tags request, and tells what has no value, with the 
   );
   assert.match(
     dev.output(),
-    /tell\.ts:4:4: warning: The code requests the host "127\.0\.0\.1:\d+" \(what is near\), which is a private one, .*--allow-net 127\.0\.0\.1:\d+ /,
+    /tell\.ts:4:4: warning: The code requests the host "127\.0\.0\.1:\d+" \(what is near\), which is a private host\. .*--allow-net 127\.0\.0\.1:\d+ /,
   );
   const say = async (tool: string, args: object): Promise<string> =>
     (await call(`${dev.url}/mcp/tell`, tool, { ...args })).content[0].text as string;

@@ -340,13 +340,13 @@ describe("an entry of thousands of things", () => {
     assert.deepEqual(await (await catalog.resource("a:1499"))!.read({}), {
       contents: [{ uri: "a:1499", mimeType: "text/plain", text: "r1499" }],
     });
-    assert.equal(await catalog.gives("a:1500"), false);
-    assert.equal(await catalog.gives("a:1499"), true);
+    assert.equal(await catalog.servesUri("a:1500"), false);
+    assert.equal(await catalog.servesUri("a:1499"), true);
   });
 
   for (const [limit, most, told] of [
-    ["contractBytes", 20_000, /more than 20000 bytes together/],
-    ["contractValues", 1_000, /more than 1000 values together/],
+    ["contractBytes", 20_000, /more than 20000 bytes/],
+    ["contractValues", 1_000, /more than 1000 JSON values/],
   ] as const) {
     it(`${limit}: is refused where they have more together, though one function has their schema once`, async (t) => {
       t.after(lower({ [limit]: most }));

@@ -5,7 +5,7 @@ import { describe, it } from "node:test";
 import { packageRoot } from "../../src/config.ts";
 import { entryFieldList } from "../../src/entry/entry-fields.ts";
 import { readEntry, unnamedEntry } from "../../src/entry/entry.ts";
-import { asGivenNow } from "../../src/host/calls/granted.ts";
+import { reduceGrants } from "../../src/host/calls/granted.ts";
 import type { DirectoryEntry } from "../../src/host/directory/directory.ts";
 import type { Json, JsonObject } from "../../src/lib/json.ts";
 import { rows } from "../support/rows.ts";
@@ -62,7 +62,7 @@ describe("the table of entry fields", () => {
     for (const [name, { right, read }] of entryFieldList) {
       if (right === undefined || !read) continue;
       const [then, entry] = [entryOf(name, ["A"]), entryOf(name, [])];
-      const given = (refused: boolean): object => asGivenNow(then, { entry, refused } as DirectoryEntry);
+      const given = (refused: boolean): object => reduceGrants(then, { entry, refused } as DirectoryEntry);
       for (const now of [given(false), given(true)]) assert.deepEqual((now as Record<string, Json>)[name], [], name);
     }
   });

@@ -139,7 +139,7 @@ describe("resources and prompts that are configured", () => {
   it("a URI is looked for no further than that takes a bounded time", async () => {
     const { code, message } = await ask("written", "resources/read", { uri: `note:${"/".repeat(8_000)}` });
     assert.equal(code, -32602);
-    assert.match(message, /too long to be matched against templates this long/);
+    assert.match(message, /too long to match against the server's URI templates/);
     const found = await ask("written", "resources/read", { uri: "note:a,b/cd" });
     assert.equal(found.contents[0].uri, "note:a,b/cd");
   });

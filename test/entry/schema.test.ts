@@ -6,7 +6,7 @@ import { isDeepStrictEqual } from "node:util";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { packageRoot } from "../../src/config.ts";
 import { parseMcps, readNamedEntry } from "../../src/entry/mcps.ts";
-import { faultOfSchema } from "../../src/host/calls/arguments.ts";
+import { findSchemaFault } from "../../src/host/calls/arguments.ts";
 import { rawBlock } from "../../src/lib/cid.ts";
 import type { Problem } from "../../src/lib/problem.ts";
 
@@ -164,7 +164,7 @@ describe("mcps.schema.json", () => {
     const own = Object.entries(entries).filter(([, raw]) => !isDeepStrictEqual(raw, { config_cid: cid }));
     return [
       ...problems,
-      ...own.flatMap(([name, raw]) => readNamedEntry(name, raw, { faultOf: faultOfSchema }).problems),
+      ...own.flatMap(([name, raw]) => readNamedEntry(name, raw, { faultOf: findSchemaFault }).problems),
     ];
   };
 

@@ -3,7 +3,7 @@ import { after, describe, it } from "node:test";
 import { DeferredAnswer, type GuestProgram, type HostAnswer, type HostPort } from "../../src/executor/executor.ts";
 import { HostRequests } from "../../src/executor/host-requests.ts";
 import { PendingCall } from "../../src/executor/pending-call.ts";
-import { guestPort, type PortHost } from "../../src/host/serving/guest-port.ts";
+import { createGuestPort, type PortHost } from "../../src/host/serving/guest-port.ts";
 import { yieldToCalls, yieldInOrder } from "../../src/lib/event-loop.ts";
 import type { Store } from "../../src/store/store.ts";
 import { assertNothingLeft, latch, openRig, programOf, shape } from "../support/executor.ts";
@@ -153,7 +153,7 @@ describe("what a guest is told of all servers", () => {
       names: () => Array.from({ length: servers }, (_, at) => `s${at}`),
       summary: async (_: string, name: string) => ({ name, state: "ready", catalog: { contract }, problems: [] }),
     } as unknown as PortHost;
-    const port = guestPort("default", "ask", host, {} as Store, {});
+    const port = createGuestPort("default", "ask", host, {} as Store, {});
     const call = { caller: undefined, onOver: () => {} };
     const answer = await port.request("variable", { name: "berth:servers" }, call);
     assert.ok(answer instanceof DeferredAnswer);

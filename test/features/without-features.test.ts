@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { features } from "../../src/compose/features.ts";
 import { readNamedEntry } from "../../src/entry/mcps.ts";
-import { guestPort, type PortHost } from "../../src/host/serving/guest-port.ts";
+import { createGuestPort, type PortHost } from "../../src/host/serving/guest-port.ts";
 import type { Store } from "../../src/store/store.ts";
 import { apiOf } from "../support/api.ts";
 import { call, post, request, withStatus } from "../support/berth.ts";
@@ -21,7 +21,7 @@ describe("a Berth without features", () => {
   const get = (path: string): Promise<Response> => fetch(berth.url + path, { headers: { Accept: "text/html" } });
 
   it("names the request of guest code that nothing answers", async () => {
-    const port = guestPort("default", "notes", {} as PortHost, {} as Store, {});
+    const port = createGuestPort("default", "notes", {} as PortHost, {} as Store, {});
     const call = { caller: undefined, onOver: () => {} };
     await assert.rejects(port.request("stateGet", { key: "a" }, call), { message: /"stateGet" is unavailable/ });
   });

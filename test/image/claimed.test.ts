@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, test } from "node:test";
 import { emptyDiscovery, type DefinitionSource } from "../../src/discover/discovery.ts";
 import { importImage } from "../../src/features/tenant-files/import-tenant.ts";
-import { compilingOnce } from "../../src/host/catalog/compile-once.ts";
+import { createCompileOnce } from "../../src/host/catalog/compile-once.ts";
 import { applyImage } from "../../src/image/apply.ts";
 import { findAnyClaim } from "../../src/image/claimed.ts";
 import { packCompiled, readCompiled } from "../../src/image/compiled.ts";
@@ -73,7 +73,7 @@ describe("what a boot image claims was compiled", () => {
     const compiling = countingCompiling();
     const compiler = await compiling.open();
     const compile = (from: DefinitionSource) => compiler.compile(from);
-    const compileOnce = compilingOnce(tenant, { store, compile, compileKey: keyOf, ...parts });
+    const compileOnce = createCompileOnce(tenant, { store, compile, compileKey: keyOf, ...parts });
     const { bundle } = await compileOnce(DEFINITION, source);
     const code = decode(await compileOnce.code("hello", DEFINITION, bundle as Cid));
     return { code: code.split("\n")[0]!, compiled: compiling.compiled.length };
@@ -140,7 +140,7 @@ describe("what a boot image claims was compiled", () => {
     }
     const stored = rawBlock(JSON.stringify({ tools: [null] }));
     await store.putDerived("default", [{ key: keyOf(DEFINITION, { ...source, server: "stored" }), block: stored }]);
-    const compileOnce = compilingOnce("default", {
+    const compileOnce = createCompileOnce("default", {
       store,
       compile: async () => ({ ...emptyDiscovery, problems: [], bundle: OWN }),
       compileKey: keyOf,

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, test } from "node:test";
 import type { ReadTarball } from "../../src/discover/compiler.ts";
 import type { DefinitionSource } from "../../src/discover/discovery.ts";
-import { compilingOnce } from "../../src/host/catalog/compile-once.ts";
+import { createCompileOnce } from "../../src/host/catalog/compile-once.ts";
 import { applyImage } from "../../src/image/apply.ts";
 import { generateImage, type GeneratedImage } from "../../src/image/generate.ts";
 import type { Image, ImageName, Manifest } from "../../src/image/image.ts";
@@ -276,7 +276,7 @@ describe("the packages of a boot image", () => {
       }
       return compiler.compile(source);
     };
-    const compileOnce = compilingOnce("default", {
+    const compileOnce = createCompileOnce("default", {
       store,
       compile,
       compileKey: (definition, of) => keyedCompiling().key(definition, of),

@@ -86,7 +86,7 @@ describe("guests that fetch", () => {
   it("have no network when their entry lists no host", async () => {
     const before = requests;
     for (const how of ["global", "context"]) {
-      assert.match(await get(how, url, "offline"), /this server has no network; list the hosts/);
+      assert.match(await get(how, url, "offline"), /this server has no network access; list the hosts/);
     }
     assert.equal(requests, before);
   });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { test, type TestContext } from "node:test";
 import { openExecutor } from "../../src/executor/open-executor.ts";
-import { scriptRun } from "../../src/host/calls/run.ts";
+import { createScriptRun } from "../../src/host/calls/run.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { compileTemplate } from "../support/reference.ts";
 
@@ -12,8 +12,8 @@ async function openChecksum(context: TestContext): Promise<Checksum> {
   const executor = await openExecutor({ mode: "auto", limits: defaultLimits });
   context.after(() => executor.close());
   const { tools, bundle } = await compileTemplate("checksum.sh");
-  const script = { tenant: "default", server: "checksum", text: async () => bundle!, textsIn: assert.fail };
-  const run = scriptRun(executor, script, tools[0]!.call, {
+  const script = { tenant: "default", server: "checksum", text: async () => bundle!, readTexts: assert.fail };
+  const run = createScriptRun(executor, script, tools[0]!.call, {
     name: "checksum",
     callMs: defaultLimits.callMs,
     toolOptions: {},

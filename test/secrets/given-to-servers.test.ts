@@ -140,7 +140,7 @@ describe("servers and their secrets", () => {
     ] as const) {
       const said = await failing(server, "undeclared", { name });
       assert.match(said, /"isError":true/);
-      assert.match(said, /is not given the secret|is given no secret/);
+      assert.match(said, /is not given the secret|has no access to secrets/);
     }
     assert.equal(await callTool("unset", "undeclared", { name: "NOBODY_SET_IT" }), "nothing");
   });

@@ -97,7 +97,7 @@ export class MemoryHost extends PartialHost {
     return () => watchers.delete(onChange);
   }
 
-  override toldOf(): undefined {}
+  override subscribeToNodes(): undefined {}
 
   override watchAll(): () => void {
     return () => {};
@@ -168,7 +168,7 @@ export async function startRig(
       admit: () => undefined,
       opening: () => undefined,
       unmapped: true,
-      ofHost: () => undefined,
+      findByHost: () => undefined,
       onChange() {},
       onEnd() {},
       async close() {},
@@ -337,7 +337,7 @@ function catalogOf(server: string, offer: Offer): Catalog {
     problems: [],
     hidden: [],
     identity: () => undefined,
-    gives: (uri) => uri in resources,
+    servesUri: (uri) => uri in resources,
     memo: new Map(),
     tool(name) {
       const toolContract = contract.tools.find((each) => each.name === name);

@@ -39,7 +39,7 @@ export class Consents implements ConsentPort {
     this.#parts = parts;
   }
 
-  of(tool: CalledTool, inputSchema: JsonSchema): Consent {
+  forTool(tool: CalledTool, inputSchema: JsonSchema): Consent {
     const { properties } = inputSchema;
     const schemaNames = new Set(isObject(properties) ? Object.keys(properties) : []);
     return { check: (args, options) => this.#check({ ...tool, schemaNames: schemaNames }, args, options) };

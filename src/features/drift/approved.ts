@@ -1,8 +1,8 @@
 import type { ContractChange } from "../../contract/change.ts";
 import { withheldKinds, listItems, itemKey } from "../../contract/withheld-items.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
-import type { ApprovalDependencies, Own } from "../../host/catalog/approvals.ts";
-import { ifRoom, roomForOthers } from "../../host/catalog/release-recorder.ts";
+import type { ApprovalDependencies, ApprovedContract } from "../../host/catalog/approvals.ts";
+import { unlessFull, upstreamQuota } from "../../host/catalog/release-recorder.ts";
 import { refused, start } from "../../host/catalog/upstream-catalog.ts";
 import type { Contract } from "../../host/offers/catalog.ts";
 import { cidOf, cidOfContract } from "../../host/offers/contract-cids.ts";
@@ -19,13 +19,13 @@ import { readContract, readRemembered, rememberedCid, writeRemembered } from "./
  * Resolves with what is approved of an upstream and still offered. An upstream that was approved before is known
  * without starting it, and starts when a client uses it; a new one starts now, and all that it offers is approved.
  */
-export function approvedNow(
+export function readApproved(
   tenant: string,
   server: string,
   hosted: HostedUpstream,
   entry: ServerEntry,
   dependencies: ApprovalDependencies,
-): Promise<Own> {
+): Promise<ApprovedContract> {
   return unlessOvertaken(async () => {
     const { store, writable, isTrial } = dependencies;
     const { uri } = hosted.upstream.launch;
@@ -48,12 +48,12 @@ export function approvedNow(
       };
       const all = await changesOf(remembered, hosted.remembered);
       // The first record is kept whatever the room: without it, all that the upstream becomes would count as approved.
-      const room = known ? roomForOthers(dependencies, tenant) : {};
+      const room = known ? upstreamQuota(dependencies, tenant) : {};
       const by = autoApproved.length > 0 ? "hold" : "load";
       const put = { uri, remembered, expected, by, autoApproved, ...room };
       // What two processes see of it may differ for good: each writes it once, and not in answer to the other.
       const isWritten = known !== undefined && hosted.hasWritten(seen, entry);
-      const isKept = writable && !isWritten && (await ifRoom(writeRemembered(store, tenant, server, put)));
+      const isKept = writable && !isWritten && (await unlessFull(writeRemembered(store, tenant, server, put)));
       hosted.remember({ ...remembered, ...all }, isKept ? { seen, entry } : undefined);
     }
     if (judged.refused) {

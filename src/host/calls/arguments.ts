@@ -1,24 +1,24 @@
 import type { JsonSchema } from "../../lib/json.ts";
-import { judgeOf, type Judge } from "../checks/schema-code.ts";
+import { compileSchema, type ValueValidator } from "../checks/schema-code.ts";
 
 /**
- * Checks values on the calling thread: by Berth's own schemas, in processes that serve nobody, and when there is no
- * time to wait. Use `checks/checks.ts` for everything else.
+ * Validates values on the calling thread: for Berth's own schemas, in processes without clients, and where waiting is
+ * impossible. Everything else uses `checks/checks.ts`.
  */
 
-/** Compiles the schema on first use, and throws then if it is invalid. */
-export function lazyValidator(schema: JsonSchema): Judge {
-  let judge: Judge | undefined;
+/** Compiles the schema on first use; throws then if it is invalid. */
+export function lazyValidator(schema: JsonSchema): ValueValidator {
+  let validate: ValueValidator | undefined;
   return (value) => {
-    judge ??= judgeOf(schema, { texts: false }).judge;
-    return judge(value);
+    validate ??= compileSchema(schema, { texts: false }).judge;
+    return validate(value);
   };
 }
 
-/** Why a schema cannot check values, as the end of a sentence; undefined when it can. */
-export function faultOfSchema(schema: JsonSchema): string | undefined {
+/** Why a schema is invalid, as the end of a sentence; undefined for a valid schema. */
+export function findSchemaFault(schema: JsonSchema): string | undefined {
   try {
-    judgeOf(schema, { texts: false });
+    compileSchema(schema, { texts: false });
     return undefined;
   } catch (error) {
     return (error as Error).message;
@@ -26,9 +26,9 @@ export function faultOfSchema(schema: JsonSchema): string | undefined {
 }
 
 /** Describes a value's problems as the end of a sentence; undefined when there are none. */
-export function problemsOf(judge: Judge, value: unknown): string | undefined {
+export function describeProblems(validate: ValueValidator, value: unknown): string | undefined {
   try {
-    const problems = judge(value);
+    const problems = validate(value);
     return problems.length > 0 ? problems.join("; ") : undefined;
   } catch (error) {
     return `its schema is not valid: ${(error as Error).message}`;

@@ -7,17 +7,17 @@ import { completionIn } from "../offers/completion.ts";
 import { LongObject } from "../offers/long-result.ts";
 import type { Run } from "./run.ts";
 
-/** Completes an argument by a function. One without parameters returns all values, which are filtered here. */
+/** Completes an argument with a function. A function without parameters returns all values; they are filtered here. */
 export function createCompleter(
   { of, argument, call }: DiscoveredCompletion,
   run: Run,
   readOutcome: OutcomeReader,
 ): Completer {
   const what = `The completion of "${argument}" of ${of}`;
-  const isWhole = call.params.length === 0;
+  const returnsAll = call.params.length === 0;
   return {
     async complete(value, others, options) {
-      const start = isWhole ? value : "";
+      const start = returnsAll ? value : "";
       const read = await readOutcome(await run({ value, others }, options), { as: "completion", start });
       if ("object" in read) return new LongObject(read.object).read() as unknown as Completion;
       if (!read.ok) throw guestFailed(what, read.error);

@@ -2,10 +2,10 @@ import type { JsonObject, JsonSchema, JsonText } from "../../lib/json.ts";
 import type { CalledTool } from "../journal/record.ts";
 import type { CallOptions, InputRequired } from "../offers/catalog.ts";
 
-/** Asks users for their consent to calls: the part of the feature "consents" that calls use. */
+/** Port for the feature "consents", which asks users for their consent to calls. */
 export interface ConsentPort {
-  /** `inputSchema` is the tool's: the arguments that it names are shown first. */
-  of(tool: CalledTool, inputSchema: JsonSchema): Consent;
+  /** Arguments named in the tool's `inputSchema` are shown first. */
+  forTool(tool: CalledTool, inputSchema: JsonSchema): Consent;
 }
 
 /** The consent that the calls of one tool need. */
@@ -13,7 +13,10 @@ export interface Consent {
   check(args: JsonObject | JsonText, options: CallOptions): Promise<Checked>;
 }
 
-/** To ask the user first, not to call it, or to call it and say which further answers the call then waits for. */
+/**
+ * Ask the user first, refuse, or run the call. If the call then asks questions of its own, `waitsFor` stores which
+ * answers it waits for.
+ */
 export type Checked =
   | { readonly asked: InputRequired; readonly refused?: undefined }
   | { readonly refused: string; readonly asked?: undefined }

@@ -7,16 +7,14 @@ import type { Log } from "../../lib/log.ts";
 import type { Grant } from "../../secrets/grants.ts";
 import { fillTemplate, templateVariables } from "../../upstream/launch/launch.ts";
 
-/** The environment that an entry gives its code: names and values together. */
+/** Limit of an environment: names and values together. */
 const BYTES_MAX = 256 * 1024;
 
-/** The environment that an entry gives its code: its templates, filled with what the entry's grants still give. */
+/** Environment variables that an entry sets for its code. Their templates are filled with currently granted values. */
 export interface Environment {
-  /** All that have a value. Rejects with an `EnvironmentFault`. */
+  /** All variables that have a value. Rejects with an `EnvironmentFault`. */
   values(): Promise<Readonly<Record<string, string>>>;
-  /**
-   * Changes whenever one of its variables does. Undefined where it names none: other changes make another catalog.
-   */
+  /** Changes when a referenced variable does; undefined if none is. Any other change creates a new catalog. */
   readonly version: (() => Promise<string>) | undefined;
 }
 
@@ -25,13 +23,13 @@ export interface EnvironmentSource {
   readonly server: string;
   readonly entry: Pick<ServerEntry, "env" | "secrets" | "variables">;
   readonly grant: Grant | undefined;
-  /** Reads variables of the tenant. */
+  /** Used to read variables of the tenant. */
   readonly port: HostPort;
   readonly log: Pick<Log, "warn">;
 }
 
 /** Undefined for an entry that sets nothing. */
-export function environmentOf(source: EnvironmentSource): Environment | undefined {
+export function createEnvironment(source: EnvironmentSource): Environment | undefined {
   const { entry, grant } = source;
   const entries = Object.entries(entry.env);
   if (entries.length === 0) return undefined;
@@ -40,7 +38,7 @@ export function environmentOf(source: EnvironmentSource): Environment | undefine
   );
 
   const versions = new LastKnown<string>(1);
-  const known = new LastKnown<Readonly<Record<string, string>>>(1);
+  const cached = new LastKnown<Readonly<Record<string, string>>>(1);
 
   return {
     version:
@@ -48,21 +46,21 @@ export function environmentOf(source: EnvironmentSource): Environment | undefine
         ? undefined
         : () =>
             versions.read("", async () =>
-              JSON.stringify(await Promise.all(variables.map((name) => cidOf(source, name)))),
+              JSON.stringify(await Promise.all(variables.map((name) => readVariableCid(source, name)))),
             ),
-    values: () => known.read("", values),
+    values: () => cached.read("", values),
   };
 
   async function values(): Promise<Readonly<Record<string, string>>> {
     const all: [string, string][] = [];
     let bytes = 0;
     for (const [name, value] of entries) {
-      const filled = await fill(source, name, value);
+      const filled = await fillValue(source, name, value);
       if (filled === undefined) continue;
       bytes += name.length + Buffer.byteLength(filled) + 2;
       if (bytes > BYTES_MAX) {
         throw new EnvironmentFault(
-          `the environment that its entry sets has more than that: at most ${BYTES_MAX} bytes`,
+          `the environment that its entry sets is too large: at most ${BYTES_MAX} bytes are allowed`,
         );
       }
       all.push([name, filled]);
@@ -72,19 +70,19 @@ export function environmentOf(source: EnvironmentSource): Environment | undefine
   }
 
   function secretTexts({ text, secrets, variables }: EnvironmentValue, filled: string): string[] {
-    // What an entry says itself is no secret, and is often a word such as "info".
-    return secrets.length + variables.length > 0 && filled !== text && filled.length >= CONCEALED_LENGTH_MIN
+    // Literal text of an entry is not secret, and often a common word such as "info".
+    return secrets.length + variables.length > 0 && filled !== text && filled.length >= REDACTED_LENGTH_MIN
       ? [filled]
       : [];
   }
 }
 
-/** Shorter ones occur in any text by chance. */
-const CONCEALED_LENGTH_MIN = 6;
+/** Shorter values would be redacted in unrelated text. */
+const REDACTED_LENGTH_MIN = 6;
 
 /**
- * For a trial of a program that is not saved yet: it gets the texts of the entry, a placeholder for whatever may be
- * secret, and the places of its folders, where nothing is.
+ * Environment for trying an upstream that is not saved yet: placeholders instead of possible secrets, and paths of
+ * folders that do not exist.
  */
 export function environmentForTrial({
   env,
@@ -99,34 +97,38 @@ export function environmentForTrial({
   ]) as Record<string, string>;
 }
 
-/** Undefined, and told in the log, where something in it is not set or no longer granted. */
-async function fill(source: EnvironmentSource, name: string, value: EnvironmentValue): Promise<string | undefined> {
+/** Undefined, with a warning in the log, if a referenced value is not set or no longer granted. */
+async function fillValue(
+  source: EnvironmentSource,
+  name: string,
+  value: EnvironmentValue,
+): Promise<string | undefined> {
   const { tenant, server, log } = source;
-  const known = new Map<string, string | undefined>();
+  const values = new Map<string, string | undefined>();
   for (const inner of templateVariables(value.text)) {
-    if (!known.has(inner)) known.set(inner, await valueOf(source, value, inner));
+    if (!values.has(inner)) values.set(inner, await readValue(source, value, inner));
   }
-  const { text, unset } = fillTemplate(value, (inner) => known.get(inner));
-  if (unset.length === 0) return checked(name, text);
+  const { text, unset } = fillTemplate(value, (inner) => values.get(inner));
+  if (unset.length === 0) return checkValue(name, text);
   const what = value.secrets.includes(unset[0]!) ? "secret" : "variable";
   const message = `${name} is not set in its environment: there is no ${what} "${unset[0]}" that it may read`;
   log.warn({ tenant, server, [what]: unset[0] }, message);
   return undefined;
 }
 
-function checked(name: string, text: string): string {
+function checkValue(name: string, text: string): string {
   if (!text.includes("\0")) return text;
-  throw new EnvironmentFault(`its environment cannot be set: the value of ${name} holds a zero character`);
+  throw new EnvironmentFault(`its environment cannot be set: the value of ${name} contains a null character`);
 }
 
-async function valueOf(
+async function readValue(
   source: EnvironmentSource,
   { secrets }: EnvironmentValue,
   name: string,
 ): Promise<string | undefined> {
   const { entry, grant } = source;
   if (secrets.includes(name)) {
-    // An earlier release may name a secret that its server is not given any more.
+    // An earlier release may reference a secret that is no longer granted.
     if (!entry.secrets.includes(name)) return undefined;
     try {
       return await grant?.read(name);
@@ -135,7 +137,7 @@ async function valueOf(
     }
   }
   if (!mayRead(entry, name)) return undefined;
-  const answer = await source.port.request("variable", { name }, NO_CALL);
+  const answer = await source.port.request("variable", { name }, NO_CALLER);
   const bytes = answer instanceof DeferredAnswer ? await answer.read() : undefined;
   if (!bytes) return undefined;
   if (bytes.length > BYTES_MAX) {
@@ -143,19 +145,19 @@ async function valueOf(
     throw new EnvironmentFault(`its environment cannot be set: the variable "${name}" is longer than ${most}`);
   }
   const value = new TextDecoder().decode(bytes);
-  if (value.length >= CONCEALED_LENGTH_MIN) grant?.redactor.add(value);
+  if (value.length >= REDACTED_LENGTH_MIN) grant?.redactor.add(value);
   return value;
 }
 
-/** Undefined means that it may read all. */
+/** An entry without a list of variables may read all. */
 function mayRead({ variables }: Pick<ServerEntry, "variables">, name: string): boolean {
   return variables === undefined || variables.includes(name);
 }
 
-async function cidOf({ port }: EnvironmentSource, name: string): Promise<string | null> {
-  const answer = await port.request("variable", { name }, NO_CALL);
+async function readVariableCid({ port }: EnvironmentSource, name: string): Promise<string | null> {
+  const answer = await port.request("variable", { name }, NO_CALLER);
   return answer instanceof DeferredAnswer ? (answer.cid ?? null) : null;
 }
 
-/** It is read for the program as a whole. */
-const NO_CALL: Parameters<HostPort["request"]>[2] = { caller: undefined, onOver: () => {} };
+/** The environment belongs to the process, not to a call. */
+const NO_CALLER: Parameters<HostPort["request"]>[2] = { caller: undefined, onOver: () => {} };

@@ -21,24 +21,22 @@ import { matchesPort, type PrivateHost } from "../../network/private-hosts.ts";
 import type { SocketGrant } from "../../network/relay-wire.ts";
 import type { Grant, Grants } from "../../secrets/grants.ts";
 import type { DirectoryEntry } from "../directory/directory.ts";
-import { environmentOf, type Environment } from "./environment.ts";
+import { createEnvironment, type Environment } from "./environment.ts";
 import type { OperatorGrants } from "./operator-grants.ts";
 
-/** The grants that a release gets by its entry, beyond what every server has. */
+/** What a release may reach according to its entry. */
 export interface Granted {
-  /** Its secrets; undefined when there are none. */
+  /** Its secrets; undefined without any. */
   readonly grant: Grant | undefined;
-  /** Answers the requests of its code to the host. */
+  /** Answers host requests of its code. */
   readonly port: HostPort;
-  /**
-   * The same code for another server, or with other grants, runs in another process: its state belongs to one server.
-   */
+  /** The same code for another server or with other grants runs in a separate process, because processes have state. */
   readonly realm: string;
-  /** The environment of its code; undefined when its entry sets nothing. */
+  /** Its environment variables; undefined without any. */
   readonly environment: Environment | undefined;
-  /** Its folders as they are now; undefined when there are none. Rejects with a `FolderFault`. */
-  readonly foldersNow?: (() => Promise<CurrentFolders>) | undefined;
-  /** The sockets of its code. */
+  /** Resolves its folders; undefined without any. Rejects with a `FolderFault`. */
+  readonly resolveFolders?: (() => Promise<CurrentFolders>) | undefined;
+  /** Network access for sockets of its code. */
   readonly network: NonNullable<GuestProgram["network"]>;
 }
 
@@ -46,53 +44,52 @@ export interface GrantDependencies {
   readonly grants?: Grants | undefined;
   readonly folders?: Folders | undefined;
   readonly network?: GrantedNetwork;
-  /** The hosts that a server's entry lists at the moment; none for servers that are not served. Sockets need it. */
-  readonly networkNow?: (tenant: string, server: string) => readonly AllowedHost[];
-  /** Only `berth dev` has them. */
+  /** The hosts in a server's current entry; none if the server is not served. Checked for each socket. */
+  readonly currentNetwork?: (tenant: string, server: string) => readonly AllowedHost[];
+  /** Only in `berth dev`. */
   readonly operatorGrants?: OperatorGrants | undefined;
   readonly log: Log;
   readonly limits: FetchLimits;
 }
 
-/** The rules of where guests may go that no entry makes. */
+/** Network rules that do not depend on an entry. */
 export interface GrantedNetwork {
-  /** The private hosts that the operator opens to the entries of a tenant. */
+  /** Private hosts that the operator allows a tenant. */
   readonly privateHostsOf: (tenant: string) => readonly PrivateHost[];
-  /** The port at which Berth itself listens; undefined where it does not. */
+  /** The port that Berth itself listens on, if any. */
   readonly ownPort: number | undefined;
-  /** Ends the connections of a server's guests, or of all servers' of the tenant. */
+  /** Closes the connections of a server's guests, or of all of a tenant's guests. */
   readonly retire: (tenant: string, server?: string) => void;
 }
 
-/** True if processes that were started with one entry keep connections that the other does not give. */
-export function givesOther(before: DirectoryEntry, now: DirectoryEntry | undefined): boolean {
-  return grantsIn(before) !== grantsIn(now);
+/** True if processes started with one entry may have connections that the other does not allow. */
+export function grantsDiffer(before: DirectoryEntry, now: DirectoryEntry | undefined): boolean {
+  return serializeGrants(before) !== serializeGrants(now);
 }
 
-function grantsIn(listed: DirectoryEntry | undefined): string {
+function serializeGrants(listed: DirectoryEntry | undefined): string {
   if (!listed || listed.refused || !listed.enabled) return "";
   const grants = entryFieldList.filter(([, { isGrant }]) => isGrant);
   return JSON.stringify(grants.map(([name]) => listed.entry[name as keyof ServerEntry]));
 }
 
 /**
- * The entry of an earlier release, reduced to the grants that the current entry still gives: what was taken from the
- * server is taken from all its releases, and none gets a grant that only a later entry gives. What either of them asks to
- * require consent requires it for each call.
+ * Reduces the entry of an earlier release to grants that the current entry also has, so that revoking a grant revokes it
+ * for all releases, and no release gains grants of a later entry. Consent is required where either entry requires it.
  */
-export function asGivenNow(then: ServerEntry, { entry: now, refused }: DirectoryEntry): ServerEntry {
-  // It is unknown what a wrong entry would grant.
+export function reduceGrants(then: ServerEntry, { entry: now, refused }: DirectoryEntry): ServerEntry {
+  // The grants of an invalid entry are unknown.
   if (refused) {
     const nothing = { secrets: [], network: [], folders: [], variables: [], retainCallsMs: undefined };
     return { ...then, ...nothing, consent: ["*"] };
   }
-  // Without a list of its own an upstream reads no variable, and code reads all.
-  const variables = inBoth(then.variables, now.upstream === undefined ? now.variables : []);
+  // Without "variables", an upstream can read none and code can read all.
+  const variables = intersect(then.variables, now.upstream === undefined ? now.variables : []);
   return {
     ...then,
-    secrets: inBoth(then.secrets, now.secrets) ?? [],
+    secrets: intersect(then.secrets, now.secrets) ?? [],
     network: allowedByBoth(then.network, now.network),
-    folders: inBoth(then.folders, now.folders) ?? [],
+    folders: intersect(then.folders, now.folders) ?? [],
     consent: combineConsent(then, now),
     limits: now.limits,
     retainCallsMs: now.retainCallsMs,
@@ -100,8 +97,8 @@ export function asGivenNow(then: ServerEntry, { entry: now, refused }: Directory
   };
 }
 
-/** Undefined means all names. */
-function inBoth(
+/** Undefined means no restriction. */
+function intersect(
   one: readonly string[] | undefined,
   other: readonly string[] | undefined,
 ): readonly string[] | undefined {
@@ -110,70 +107,78 @@ function inBoth(
   return one.filter((name) => others.has(name));
 }
 
-/** `requested`: what the code requests and its entry does not give, for words. */
-export async function grantTo(
-  given: { tenant: string; server: string; entry: ServerEntry; requested: readonly RequestedGrant[] },
+/** `requested`: grants that the code requests and the entry lacks, for error messages. */
+export async function createGrants(
+  subject: { tenant: string; server: string; entry: ServerEntry; requested: readonly RequestedGrant[] },
   port: HostPort,
   dependencies: GrantDependencies,
 ): Promise<Granted> {
-  const { tenant, server, entry, requested } = given;
-  const { grants, folders = noFolders, network: around, networkNow, operatorGrants, limits, log } = dependencies;
+  const { tenant, server, entry, requested } = subject;
+  const {
+    grants,
+    folders = noFolders,
+    network: networkRules,
+    currentNetwork,
+    operatorGrants,
+    limits,
+    log,
+  } = dependencies;
   const readsVariables = Object.values(entry.env).some(({ variables }) => variables.length > 0);
   const grant = grants?.of(tenant, server, entry.secrets, readsVariables);
-  const environment = environmentOf({ tenant, server, entry, grant, port, log });
-  const privateToo = tenant === DEFAULT_TENANT;
-  const { privateHostsOf, ownPort }: typeof alone = around ?? alone;
-  const acceptance = acceptanceOf(tenant, server);
-  const asked = requestedHosts(requested);
+  const environment = createEnvironment({ tenant, server, entry, grant, port, log });
+  const allowsPrivate = tenant === DEFAULT_TENANT;
+  const { privateHostsOf, ownPort }: typeof noNetworkRules = networkRules ?? noNetworkRules;
+  const acceptance = describeAcceptance(tenant, server);
+  const requestedHostList = requestedHosts(requested);
   const byOperator = operatorGrants !== undefined;
   const rules = {
-    privateToo,
+    privateToo: allowsPrivate,
     privateHosts: privateHostsOf(tenant),
     server,
-    ...(asked.length > 0 && { requested: { hosts: asked, acceptance } }),
+    ...(requestedHostList.length > 0 && { requested: { hosts: requestedHostList, acceptance } }),
     ...(byOperator && { byOperator }),
   };
-  // Where nothing is listed, they tell of each host what would grant it.
-  const hasFetches = entry.network.length > 0 || asked.length > 0 || byOperator;
+  // Without allowed hosts, requests fail with a message that says how to allow the host.
+  const hasFetches = entry.network.length > 0 || requestedHostList.length > 0 || byOperator;
   const fetches = hasFetches ? new Fetches(entry.network, limits, { ...rules, ownPort }) : undefined;
-  const hostsNow = (): readonly AllowedHost[] =>
-    byOperator ? entry.network : allowedByBoth(entry.network, networkNow?.(tenant, server) ?? []);
+  const currentHosts = (): readonly AllowedHost[] =>
+    byOperator ? entry.network : allowedByBoth(entry.network, currentNetwork?.(tenant, server) ?? []);
   const network = {
     server,
-    ...(asked.length > 0 && { requested: `its code requests hosts: ${acceptance}` }),
+    ...(requestedHostList.length > 0 && { requested: `its code requests hosts: ${acceptance}` }),
     ...(byOperator && { byOperator }),
     grant: (): SocketGrant | undefined => {
-      // A catalog may be older than the entry.
-      const hosts = hostsNow();
+      // The entry may have changed since the catalog was built.
+      const hosts = currentHosts();
       return hosts.length > 0 ? { ...rules, tenant, hosts } : undefined;
     },
   };
-  const isGivenNow = (): boolean => {
-    const now = networkNow && !byOperator && new Set(hostsNow());
+  const isStillGranted = (): boolean => {
+    const now = currentNetwork && !byOperator && new Set(currentHosts());
     return !now || entry.network.every((host) => now.has(host));
   };
   const { variables } = entry;
-  const foldersNow = entry.folders.length > 0 ? () => folders.now(tenant, entry.folders) : undefined;
-  const more = { environment, foldersNow, network };
+  const resolveFolders = entry.folders.length > 0 ? () => folders.now(tenant, entry.folders) : undefined;
+  const common = { environment, resolveFolders, network };
   if (!grant && !fetches && !variables && !environment && requested.length === 0) {
-    return { grant, port, realm: server, ...more };
+    return { grant, port, realm: server, ...common };
   }
-  // A process may keep a value that it has seen, so another value gets another process.
-  const seen = [server, grant?.names, await grant?.version(), entry.network, variables];
-  const realm = JSON.stringify(environment ? [...seen, entry.env] : seen);
-  const refusal = (name: string): string | undefined => secretRefusal(name, given, operatorGrants);
+  // A process may retain a value, so a changed value gets a new process.
+  const inputs = [server, grant?.names, await grant?.version(), entry.network, variables];
+  const realm = JSON.stringify(environment ? [...inputs, entry.env] : inputs);
+  const refusal = (name: string): string | undefined => secretRefusal(name, subject, operatorGrants);
   return {
     grant,
-    port: grantedPort(port, { grant, refusal, network: fetches, isGivenNow, variables }),
+    port: grantedPort(port, { grant, refusal, network: fetches, isStillGranted: isStillGranted, variables }),
     realm,
-    ...more,
+    ...common,
   };
 }
 
-/** How somebody with the right to change grants accepts what a definition requests, as a part of a sentence. */
-export function acceptanceOf(tenant: string, server: string): string {
-  const ofTenant = tenant === DEFAULT_TENANT ? "" : ` --tenant ${tenant}`;
-  return `accept it at ${tenantBasePath(tenant)}/mcp/meta/${encodeURIComponent(server)}?tab=settings, or with "berth grant ${server}${ofTenant}"`;
+/** How to grant what a definition requests, as part of a sentence. */
+export function describeAcceptance(tenant: string, server: string): string {
+  const tenantOption = tenant === DEFAULT_TENANT ? "" : ` --tenant ${tenant}`;
+  return `accept it at ${tenantBasePath(tenant)}/mcp/meta/${encodeURIComponent(server)}?tab=settings, or with "berth grant ${server}${tenantOption}"`;
 }
 
 function requestedHosts(requested: readonly RequestedGrant[]): AllowedHost[] {
@@ -183,36 +188,37 @@ function requestedHosts(requested: readonly RequestedGrant[]): AllowedHost[] {
   });
 }
 
-/** Undefined for a secret that is given, or that nobody has thought of. */
+/** Undefined for a secret that is granted, or neither granted nor requested. */
 function secretRefusal(
   name: string,
-  { tenant, server, entry, requested }: Parameters<typeof grantTo>[0],
+  { tenant, server, entry, requested }: Parameters<typeof createGrants>[0],
   operatorGrants: OperatorGrants | undefined,
 ): string | undefined {
   if (entry.secrets.includes(name)) return undefined;
-  const shown = name.slice(0, 128);
-  const refused = `this server is not given the secret "${shown}"`;
-  if (operatorGrants) return `${refused}: no tag requests it; write /** @secret ${shown} */ at the head of the file`;
+  const displayed = name.slice(0, 128);
+  const message = `this server is not given the secret "${displayed}"`;
+  if (operatorGrants)
+    return `${message}: no tag requests it; write /** @secret ${displayed} */ at the head of the file`;
   if (!requested.some(({ field, value }) => field === "secrets" && value === name)) return undefined;
-  return `${refused}, which its code requests: add to its entry in mcps "secrets": ["${shown}"], or ${acceptanceOf(tenant, server)}`;
+  return `${message}, which its code requests: add to its entry in mcps "secrets": ["${displayed}"], or ${describeAcceptance(tenant, server)}`;
 }
 
-const alone: Omit<GrantedNetwork, "retire"> = { privateHostsOf: () => [], ownPort: undefined };
+const noNetworkRules: Omit<GrantedNetwork, "retire"> = { privateHostsOf: () => [], ownPort: undefined };
 
-interface GivenPorts {
+interface GrantedPorts {
   readonly grant: Grant | undefined;
-  /** Why the code is not given a secret, where more is known than that nobody gives it. */
+  /** Why a secret is not granted, if there is a specific reason. */
   readonly refusal: (secret: string) => string | undefined;
   readonly network: Fetches | undefined;
-  /** False when the entry of this moment gives less of a network. */
-  readonly isGivenNow: () => boolean;
+  /** False when the current entry allows less network access. */
+  readonly isStillGranted: () => boolean;
   readonly variables: readonly string[] | undefined;
 }
 
-const TAKEN = "what this server may reach has changed since the call began; call it again";
+const NETWORK_CHANGED = "the network access of this server has changed since the call began; call it again";
 
-function grantedPort(port: HostPort, { grant, refusal, network, isGivenNow, variables }: GivenPorts): HostPort {
-  const isNamed = variables && namedBy(port, variables);
+function grantedPort(port: HostPort, { grant, refusal, network, isStillGranted, variables }: GrantedPorts): HostPort {
+  const isNamed = variables && contentMatcher(port, variables);
   return {
     async request(op, params, call) {
       switch (op) {
@@ -222,7 +228,7 @@ function grantedPort(port: HostPort, { grant, refusal, network, isGivenNow, vari
           return grant ? readSecret(grant, params) : port.request(op, params, call);
         }
         case "fetch":
-          if (network && !isGivenNow()) throw new Error(TAKEN);
+          if (network && !isStillGranted()) throw new Error(NETWORK_CHANGED);
           return (network ?? port).request(op, params, call);
         case "fetchWrite":
         case "fetchRead":
@@ -243,40 +249,40 @@ function grantedPort(port: HostPort, { grant, refusal, network, isGivenNow, vari
   };
 }
 
-/** The prefix of Berth's own variables, which tell each caller only what it may know. */
+/** The prefix of Berth's own variables, which show each caller only what it may see. */
 const OWN_VARIABLES = "berth:";
 
 function checkVariable(variables: readonly string[], { name }: JsonObject): void {
   if (typeof name !== "string" || variables.includes(name) || name.startsWith(OWN_VARIABLES)) return;
-  const remedy = `add to its entry in mcps "variables": [${JSON.stringify(name.slice(0, 128))}]`;
-  throw new Error(`this server may not read the variable "${name.slice(0, 128)}"; ${remedy}`);
+  const hint = `add to its entry in mcps "variables": [${JSON.stringify(name.slice(0, 128))}]`;
+  throw new Error(`this server may not read the variable "${name.slice(0, 128)}"; ${hint}`);
 }
 
-/** Tells if the content is the value of one of the variables, or has the CID that such a value names. */
-function namedBy(port: HostPort, variables: readonly string[]) {
-  /** By variable: each value is read once while it stands. */
-  const said = new Map<string, { readonly cid: Cid; readonly says: string | undefined }>();
+/** True if content is the value of one of the variables, or a value is its CID. */
+function contentMatcher(port: HostPort, variables: readonly string[]) {
+  /** Values by variable, read again when the variable changes. */
+  const values = new Map<string, { readonly cid: Cid; readonly says: string | undefined }>();
 
   return async ({ cid }: JsonObject, call: Parameters<HostPort["request"]>[2]): Promise<boolean> => {
-    const takeTurns = createYielder();
+    const yieldIfDue = createYielder();
     for (const name of variables) {
-      await takeTurns();
+      await yieldIfDue();
       const value = await port.request("variable", { name }, call);
       if (!(value instanceof DeferredAnswer) || value.cid === undefined) continue;
       if (value.cid === cid) return true;
-      let known = said.get(name);
-      if (known?.cid !== value.cid) {
+      let cached = values.get(name);
+      if (cached?.cid !== value.cid) {
         const bytes = await value.read();
         const text = bytes && bytes.length <= CID_BYTES_MAX ? Buffer.from(bytes).toString().trim() : undefined;
-        said.set(name, (known = { cid: value.cid, says: text }));
+        values.set(name, (cached = { cid: value.cid, says: text }));
       }
-      if (known.says === cid) return true;
+      if (cached.says === cid) return true;
     }
     return false;
   };
 }
 
-/** The longest value that can be a CID with white space around it. */
+/** A CID, with generous surrounding white space. */
 const CID_BYTES_MAX = 4_096;
 
 async function readAll(answer: HostAnswer): Promise<Uint8Array | undefined> {
@@ -291,7 +297,7 @@ async function readSecret(grant: Grant, { name }: JsonObject): Promise<HostAnswe
   });
 }
 
-/** Problems of grants that the entry lists but the server does not get. */
+/** Problems of grants that the entry lists but that have no effect. */
 export async function grantProblems(
   {
     tenant,
@@ -308,11 +314,11 @@ export async function grantProblems(
 ): Promise<Problem[]> {
   const problems: Problem[] = [];
   const place = inside(inside({ pointer: "", problems }, server), "network");
-  const opened = network?.privateHostsOf(tenant) ?? [];
+  const privateHosts = network?.privateHostsOf(tenant) ?? [];
   for (const { kind, name, port } of tenant === DEFAULT_TENANT ? [] : entry.network) {
     if (kind !== "host" || isIP(name) === 0 || isPublicAddress(name)) continue;
-    if (opened.some((host) => host.name === name && matchesPort(host, port))) continue;
-    const message = `${name} is not a public address; whoever runs this Berth can open it with BERTH_PRIVATE_HOSTS`;
+    if (privateHosts.some((host) => host.name === name && matchesPort(host, port))) continue;
+    const message = `${name} is not a public address; the operator of this Berth can allow it with BERTH_PRIVATE_HOSTS`;
     addProblem(place, "private-address", message, "warning");
   }
   for (const name of entry.folders) {
@@ -335,10 +341,10 @@ export async function grantProblems(
 }
 
 /**
- * A script gets parameters, secrets and its entry's environment the same way: a caller could set the secret, or read
- * what nobody may.
+ * Scripts get parameters, secrets and `env` all as environment variables. With equal names, a caller could set a secret
+ * or read one.
  */
-export function leaveOutNamesakes(server: string, { tools, problems }: Offered, { secrets, env }: ServerEntry): void {
+export function removeNameClashes(server: string, { tools, problems }: Offered, { secrets, env }: ServerEntry): void {
   for (const [tool, { function: own }] of tools) {
     const name = own.call.params.find((param) => secrets.includes(param) || Object.hasOwn(env, param));
     if (name === undefined) continue;

@@ -12,9 +12,8 @@ import { failure } from "../offers/content.ts";
 import type { Checked, Consent } from "./consent.ts";
 
 /**
- * The tool of an invocable. Every tool call, of definitions and of upstreams alike, takes the same path: check the
- * arguments → ask for consent → admit → run → read what came back → retry, or ask → record → answer. This file knows
- * neither guests nor upstreams: each kind of tool defines how it runs, and how to read what came back.
+ * Creates a tool. Calls of definitions and of upstreams take the same path: validate arguments → ask for consent → admit
+ * → run → read the result → retry, or ask the user → record → answer. The `Invocable` defines how to run and read.
  */
 export function invocableTool<Returned>(invocable: Invocable<Returned>, task?: TaskSupport): Tool {
   const { contract, consent, journal, checkArguments } = invocable;
@@ -29,13 +28,13 @@ export function invocableTool<Returned>(invocable: Invocable<Returned>, task?: T
       // Awaited only when necessary: most arguments are checked immediately.
       const invalid = checked === undefined ? undefined : await checked;
       if (invalid !== undefined) return refuseArguments(call, invalid);
-      // A task that goes on had consent when it began.
+      // A resumed task got consent when it started.
       return consent && !options.task ? executeWithConsent(call, consent) : execute(call);
     },
   };
 }
 
-/** Executes the call only if the user has consented to it. */
+/** Executes the call if the user has consented to it. */
 async function executeWithConsent<Returned>(call: Invocation<Returned>, consent: Consent): Promise<Answer> {
   let checked: Checked;
   try {
@@ -46,7 +45,7 @@ async function executeWithConsent<Returned>(call: Invocation<Returned>, consent:
   if (checked.asked) return record(call, { outcome: "asked", asked: checked.asked });
   if (checked.refused !== undefined) return record(call, { outcome: "error", result: failure(checked.refused) });
   const answer = await execute(call);
-  // The call goes on when it comes again with the answers, and the user consented already.
+  // The repeated call with the answers must not ask for consent again.
   if ("inputRequests" in answer) await checked.waitsFor(Object.keys(answer.inputRequests));
   return answer;
 }
@@ -66,7 +65,7 @@ async function execute<Returned>(call: Invocation<Returned>): Promise<Answer> {
   } catch (error) {
     return record(call, tool.readThrown(error, options));
   } finally {
-    // Before the answer: a redirect may lead to another call of this server.
+    // Release the slot first: a redirect may call this server again.
     tool.journal.leave();
   }
   const { result: end, retries, needs } = final;
@@ -78,36 +77,36 @@ export interface Invocable<Returned> {
   readonly contract: ToolContract;
   readonly journal: ToolJournal;
   readonly limits: RetryLimits;
-  /** The time for a call with all of its retries, unless its options give another. */
+  /** Default timeout of a call including its retries. */
   readonly callMs: number;
-  /** The user's consent to each call; absent where none is needed. */
+  /** Absent if calls need no consent. */
   readonly consent?: Consent | undefined;
-  /** Absent where the arguments are checked elsewhere. */
+  /** Absent if arguments are validated elsewhere. */
   readonly checkArguments?: Validator;
-  /** Makes one attempt; `onLine` gets its lines before the caller does. */
+  /** Runs one attempt; `onLine` gets log lines before the caller does. */
   run(args: JsonObject | JsonText, options: CallOptions, onLine: OnLine | undefined): Promise<Returned>;
   /** The options for further attempts. */
-  optionsToRetry(options: CallOptions): CallOptions;
-  /** Reads what `run` resolved with. */
+  retryOptions(options: CallOptions): CallOptions;
+  /** Interprets the value of `run`. */
   read(returned: Returned, options: CallOptions): CallEnd | Promise<CallEnd>;
-  /** Reads what was thrown instead. */
+  /** Interprets an error of `run`. */
   readThrown(error: unknown, options: CallOptions): CallEnd;
 }
 
 type OnLine = (line: GuestLog) => void;
 
-/** The end of a call, or of an attempt at it: the record of it, and the answer for its caller. */
+/** How a call or an attempt ended: what to record, and the answer. */
 export type CallEnd = {
   readonly outcome: CallOutcome;
   readonly failure?: GuestFailure | undefined;
-  /** The message of an error that may not come again. */
+  /** The message of a transient error. */
   readonly transient?: string | undefined;
-  /** The message of the error that the caller gets in place of a result. */
+  /** The message of the error that the call rejects with. */
   readonly rejection?: string;
 } & (
   | { readonly result: CallResult; readonly asked?: undefined }
   | { readonly result?: undefined; readonly asked: InputRequired }
-  /** Answers the caller once the call is recorded: with something else than a result of this tool, or by throwing. */
+  /** Called after recording; returns the result of another function, or throws. */
   | { readonly result?: undefined; readonly asked?: undefined; readonly answer: () => Answer | Promise<Answer> }
 );
 
@@ -125,7 +124,7 @@ interface Invocation<Returned> {
   readonly tool: Invocable<Returned>;
   readonly args: JsonObject | JsonText;
   readonly options: CallOptions;
-  /** On the process's clock (`performance.now`). */
+  /** Milliseconds of `performance.now()`. */
   readonly beganAt: number;
 }
 
@@ -141,7 +140,7 @@ function refuseArguments<Returned>(call: Invocation<Returned>, invalid: string):
   return record(call, { ...rejectWith(error), outcome: "invalid" });
 }
 
-/** Begins the call, which lasts until `journal.leave`; or returns why it is refused. */
+/** Admits the call until `journal.leave`, or returns why it is refused. */
 function admit<Returned>({ tool, options }: Invocation<Returned>): string | undefined {
   const refused = options.answers && refusal(tool.contract.name, options.answers);
   return refused ?? tool.journal.enter();
@@ -156,7 +155,7 @@ function retry<Returned>(call: Invocation<Returned>, first: CallEnd): Promise<Fi
     questionsOf: (end: CallEnd) => end.asked?.inputRequests,
   };
   const deadlineAt = beganAt + (options.deadlineMs ?? tool.callMs);
-  return retryUntilFinal(first, attempts, { contract, options: tool.optionsToRetry(options), deadlineAt, limits });
+  return retryUntilFinal(first, attempts, { contract, options: tool.retryOptions(options), deadlineAt, limits });
 }
 
 function record<Returned>(call: Invocation<Returned>, end: CallEnd, retries = 0): Answer | Promise<Answer> {

@@ -8,8 +8,8 @@ import type { LiveEvent } from "../journal/record.ts";
 import type { Prompt, Resource } from "../offers/catalog.ts";
 import type { Open } from "./uris/find-resource.ts";
 
-/** The port of a server's code, whose fetches are live events. */
-export function followedPort(port: HostPort, { journal, hide, release }: ReleaseJournal): HostPort {
+/** Publishes fetches of a server's code as live events. */
+export function publishingPort(port: HostPort, { journal, hide, release }: ReleaseJournal): HostPort {
   const fetch = async (params: JsonObject, call: Parameters<HostPort["request"]>[2]) => {
     const beganAt = performance.now();
     const { method, url } = params;
@@ -19,7 +19,7 @@ export function followedPort(port: HostPort, { journal, hide, release }: Release
         server: release.server,
         item: call.item,
         method: typeof method === "string" ? method : "",
-        url: typeof url === "string" ? hide(addressOf(url)) : "",
+        url: typeof url === "string" ? hide(formatAddress(url)) : "",
         ms: performance.now() - beganAt,
         ...outcome,
       });
@@ -39,8 +39,8 @@ export function followedPort(port: HostPort, { journal, hide, release }: Release
   };
 }
 
-/** Host and path: a query often has what no one else may see. */
-function addressOf(text: string): string {
+/** Host and path. Query strings often contain secrets. */
+function formatAddress(text: string): string {
   if (!URL.canParse(text)) return text;
   const url = new URL(text);
   const port = portOf(url);
@@ -48,27 +48,27 @@ function addressOf(text: string): string {
   return `${isUsual ? bareHostname(url) : authorityOf(bareHostname(url), port)}${url.pathname}`;
 }
 
-/** Resources whose reads are live events. */
-export function followedResource(open: Open<Resource>, released: ReleaseJournal): Open<Resource> {
+/** Publishes reads of resources as live events. */
+export function publishingResource(open: Open<Resource>, released: ReleaseJournal): Open<Resource> {
   return (uri, args) => {
     const resource = open(uri, args);
     const use = { what: "resource", name: uri, args: {} } as const;
-    return { ...resource, read: (options) => followedUse(use, released, () => resource.read(options)) };
+    return { ...resource, read: (options) => publishUse(use, released, () => resource.read(options)) };
   };
 }
 
-/** A prompt whose uses are live events. */
-export function followedPrompt(prompt: Prompt, released: ReleaseJournal): Prompt {
+/** Publishes uses of a prompt as live events. */
+export function publishingPrompt(prompt: Prompt, released: ReleaseJournal): Prompt {
   const { name } = prompt.contract;
   return {
     ...prompt,
-    get: (args, options) => followedUse({ what: "prompt", name, args }, released, () => prompt.get(args, options)),
+    get: (args, options) => publishUse({ what: "prompt", name, args }, released, () => prompt.get(args, options)),
   };
 }
 
 type Use = Pick<Extract<LiveEvent, { kind: "used" }>, "what" | "name" | "args">;
 
-async function followedUse<Answer>(
+async function publishUse<Answer>(
   use: Use,
   { journal, hide, release }: ReleaseJournal,
   work: () => Answer | Promise<Answer>,

@@ -9,34 +9,34 @@ import { parseAllowedHost, type AllowedHost } from "../../network/allow-list.ts"
 import { nameFault } from "../../secrets/secret-rules.ts";
 
 /**
- * The grants of whoever runs Berth for their own files (`berth dev`): to run a definition grants what its tags request.
- * Private addresses are granted by name alone, never by a tag.
+ * Grants in `berth dev`, where operators run their own files: a definition gets what its tags request, except for
+ * private addresses, which must be allowed by option.
  */
 export interface OperatorGrants {
   /** Hosts for every server. */
   readonly network: readonly AllowedHost[];
-  /** The value of a secret, which comes before the stored one. */
+  /** The value of a secret; takes precedence over a stored one. */
   value(name: string): string | undefined;
-  /** A value that is no secret, since it is too short to be hidden. */
+  /** A value that is too short to be redacted, so it is not treated as a secret. */
   plainValue(name: string): string | undefined;
-  /** How to give a secret a value, as the end of a sentence. */
+  /** How to set a secret, as the end of a sentence. */
   howToSet(name: string): string;
 }
 
-/** The entry with all that its server is granted. */
+/** Adds the operator's grants to an entry. */
 export function withOperatorGrants(
   entry: ServerEntry,
   requested: readonly RequestedGrant[],
   operator: OperatorGrants,
 ): ServerEntry {
-  const env = Object.entries(entry.env).map(([name, value]) => [name, fromOperator(value, operator)] as const);
+  const env = Object.entries(entry.env).map(([name, value]) => [name, useOperatorValues(value, operator)] as const);
   const secrets = [
     ...entry.secrets,
     ...requested.flatMap(({ field, value }) => (field === "secrets" && !nameFault(value) ? [value] : [])),
     ...env.flatMap(([, value]) => value.secrets),
   ];
   const hosts = requested.flatMap((request) => {
-    const host = hostOf(request);
+    const host = requestedHost(request);
     return host && !isPrivate(host) ? [host] : [];
   });
   const network = [...entry.network, ...operator.network, ...hosts];
@@ -44,45 +44,45 @@ export function withOperatorGrants(
     ...entry,
     secrets: [...new Set(secrets)].sort(),
     env: Object.fromEntries(env),
-    network: network.filter((host, index) => !names(network.slice(0, index), host)),
+    network: network.filter((host, index) => !includesHost(network.slice(0, index), host)),
   };
 }
 
-/** A value that is given counts as a secret where it can, whatever the entry takes it for. */
-function fromOperator({ text, secrets, variables }: EnvironmentValue, operator: OperatorGrants): EnvironmentValue {
-  const given = variables.filter((name) => operator.value(name) !== undefined);
+/** Treats each value that the operator sets as a secret if possible, whatever the entry declares. */
+function useOperatorValues({ text, secrets, variables }: EnvironmentValue, operator: OperatorGrants): EnvironmentValue {
+  const secretNames = variables.filter((name) => operator.value(name) !== undefined);
   const filled = text.replaceAll(/\$\$\{|\$\{(\w+)(?::-([^}]*))?\}/g, (all, name?: string, fallback = "") => {
     const plain = name !== undefined && variables.includes(name) ? operator.plainValue(name) : undefined;
     return plain === undefined ? all : (plain || fallback).replaceAll("${", () => "$${");
   });
-  const others = variables.filter((name) => !given.includes(name) && operator.plainValue(name) === undefined);
-  return { text: filled, secrets: [...secrets, ...given], variables: others };
+  const remaining = variables.filter((name) => !secretNames.includes(name) && operator.plainValue(name) === undefined);
+  return { text: filled, secrets: [...secrets, ...secretNames], variables: remaining };
 }
 
-/** A warning for each request of a private host that nobody has named. */
+/** A warning for each requested private host that is not allowed. */
 export function privateRequests(
   requested: readonly RequestedGrant[],
   { network }: Pick<OperatorGrants, "network">,
 ): Problem[] {
   return requested.flatMap((request): Problem[] => {
-    const host = hostOf(request);
-    if (!host || !isPrivate(host) || names(network, host)) return [];
+    const host = requestedHost(request);
+    if (!host || !isPrivate(host) || includesHost(network, host)) return [];
     const { value, file, line, column } = request;
-    const message = `${describeRequest(request)}, which is a private one, and no tag grants these: start berth dev with --allow-net ${value}`;
+    const message = `${describeRequest(request)}, which is a private host. Tags cannot grant private hosts: start berth dev with --allow-net ${value}`;
     return [{ code: "network-requested", message, severity: "warning", file, line, column }];
   });
 }
 
-function hostOf({ field, value }: RequestedGrant): AllowedHost | undefined {
+function requestedHost({ field, value }: RequestedGrant): AllowedHost | undefined {
   const host = field === "network" ? parseAllowedHost(value) : undefined;
   return typeof host === "string" ? undefined : host;
 }
 
-function names(list: readonly AllowedHost[], { kind, name, port }: AllowedHost): boolean {
+function includesHost(list: readonly AllowedHost[], { kind, name, port }: AllowedHost): boolean {
   return list.some((listed) => listed.kind === kind && listed.name === name && listed.port === port);
 }
 
-/** Other names turn out to be private when they are looked up. */
+/** Other names may still resolve to private addresses; that is checked on connection. */
 function isPrivate({ kind, name }: AllowedHost): boolean {
   if (kind !== "host") return false;
   return isIP(name) === 0 ? /^(?:.*\.)?localhost$/.test(name) : !isPublicAddress(name);

@@ -14,7 +14,7 @@ import type { Run } from "./run.ts";
 import { type Findable, type Open } from "./uris/find-resource.ts";
 import type { Redirects } from "./uris/redirect.ts";
 
-/** A resource whose content comes from a function, or from something that acts like one. */
+/** A resource whose content comes from `run`. */
 export function functionResource(
   { name, mimeType }: Pick<Findable, "name" | "mimeType">,
   run: Run,
@@ -23,7 +23,7 @@ export function functionResource(
 ): Open<Resource> {
   return (uri, args) => ({
     async read(options) {
-      // A copy, because a resource without variables is read again and again.
+      // Copied, because `args` of a resource without variables is reused.
       const outcome = await readOutcome(await run({ ...args }, options), { as: "resource", uri, mimeType });
       if ("object" in outcome) return new LongObject(outcome.object);
       if (!outcome.ok) throw guestFailed(`The resource "${name}"`, outcome.error);
@@ -39,7 +39,7 @@ export function functionResource(
   });
 }
 
-/** The HTML of an app, as it stands in the definition; `read` gives verified bytes. */
+/** The HTML of an app from its definition; `read` returns verified bytes. */
 export function appResource(app: CompiledApp, read: (cid: Cid) => Promise<Uint8Array | undefined>): Open<Resource> {
   return (uri) => ({
     async read() {
@@ -52,8 +52,8 @@ export function appResource(app: CompiledApp, read: (cid: Cid) => Promise<Uint8A
   });
 }
 
-/** A resource to find by its URI, with the schema of its variables if a function gives it. */
-export function findable({ contract, source }: OfferedResource): Findable {
+/** The lookup data of a resource; with the schema of its variables if it comes from a function. */
+export function toFindable({ contract, source }: OfferedResource): Findable {
   const { name, mimeType } = contract;
   const uri = "uri" in contract ? contract.uri : contract.uriTemplate;
   const inputSchema =
@@ -61,8 +61,8 @@ export function findable({ contract, source }: OfferedResource): Findable {
   return { name, uri, ...(mimeType !== undefined && { mimeType }), ...(inputSchema && { inputSchema }) };
 }
 
-/** Gives content that stands in the configuration itself. */
-export function contentRun(content: { kind: "text"; text: string } | { kind: "blob"; base64: string }): Run {
+/** Returns content from the configuration. */
+export function createContentRun(content: { kind: "text"; text: string } | { kind: "blob"; base64: string }): Run {
   const value =
     content.kind === "text"
       ? ({ kind: "text", text: content.text } as const)

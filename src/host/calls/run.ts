@@ -21,21 +21,21 @@ import type { CallOptions, ClientFacts } from "../offers/catalog.ts";
 import { endOf } from "../offers/outcomes.ts";
 import type { Granted } from "./granted.ts";
 
-/** Carries out a call whose arguments are valid; `onLine` hears its lines before the caller does. Never rejects. */
+/** Runs a call with valid arguments; `onLine` gets log lines before the caller does. Never rejects. */
 export type Run = (
   args: JsonObject | JsonText,
   options: CallOptions,
   onLine?: (line: GuestLog) => void,
 ) => Promise<GuestOutcome>;
 
-/** An item that runs guest code when it is used. */
+/** A tool, prompt, resource or completion that runs guest code. */
 interface Callee {
   readonly name: string;
   readonly call: CallShape;
-  /** The options configured for it. */
+  /** Options from the configuration. */
   readonly toolOptions?: JsonObject;
-  /** Leaves long results unread. */
-  readonly takesUnread?: boolean;
+  /** Returns long results unparsed. */
+  readonly acceptsUnread?: boolean;
 }
 
 interface Runnable {
@@ -43,7 +43,7 @@ interface Runnable {
   readonly server: string;
   readonly language: DefinitionSource["language"];
   readonly bundle: Cid | null;
-  /** The bundle's text in UTF-8. */
+  /** Source of the bundle. */
   readonly code: () => Promise<Uint8Array>;
   readonly granted: Granted;
 }
@@ -55,22 +55,22 @@ interface RunDependencies {
   readonly limits: { readonly callMs: number; readonly outputBytes: number };
 }
 
-/** How each function of a definition is run. */
-export function runFactory(
+/** Returns a factory of `Run` for the functions of a definition. */
+export function createRunFactory(
   { tenant, server, language, bundle, code, granted }: Runnable,
   { executor, checks, limits, log }: RunDependencies,
 ): (callee: Callee) => Run {
   const { callMs, outputBytes } = limits;
-  const { grant, port, realm, environment, foldersNow, network } = granted;
+  const { grant, port, realm, environment, resolveFolders, network } = granted;
   // Without a bundle there is nothing to run.
   const program = bundle ?? "";
   if (language === "shell") {
     return ({ name, call, toolOptions = {} }) => {
       const warn = (message: string): void => log.warn({ tenant, server, tool: name }, message);
       const text = async (): Promise<string> => new TextDecoder().decode(await code());
-      const textsIn: Script["textsIn"] = (args, names) => checks.textsIn(tenant, args, names);
-      const script = { tenant, server, text, textsIn, grant, environment, foldersNow, network };
-      return scriptRun(executor, script, call, { name, callMs, toolOptions, warn });
+      const readTexts: Script["readTexts"] = (args, names) => checks.textsIn(tenant, args, names);
+      const script = { tenant, server, text, readTexts, grant, environment, resolveFolders, network };
+      return createScriptRun(executor, script, call, { name, callMs, toolOptions, warn });
     };
   }
   const hide = grant && ((value: Json) => grant.redactor.hideIn(value));
@@ -86,41 +86,38 @@ export function runFactory(
     ...(hide && { hide }),
   };
   const current = currentProgram(guest, granted);
-  return ({ name, call, toolOptions = {}, takesUnread = false }) => {
+  return ({ name, call, toolOptions = {}, acceptsUnread = false }) => {
     const own = new GuestFunction({ executor, guest, current }, call, {
       server,
       tool: name,
       toolOptions,
       callMs,
       outputBytes,
-      takesUnread,
+      acceptsUnread,
     });
     return call.streaming ? own.runCollected : own.run;
   };
 }
 
-/**
- * A process keeps the environment and the folders that it was started with, so another value of a variable, and another
- * folder at the same place, get another process.
- */
+/** A process keeps its environment and folders, so when a variable or folder changes, calls get a new process. */
 function currentProgram(
   guest: GuestProgram,
-  { environment, foldersNow }: Granted,
+  { environment, resolveFolders }: Granted,
 ): (() => Promise<GuestProgram>) | undefined {
   const variables = environment?.version;
-  if (!variables && !foldersNow) return undefined;
+  if (!variables && !resolveFolders) return undefined;
   return async () => {
-    const [version, now] = await Promise.all([variables?.(), foldersNow?.()]);
+    const [version, now] = await Promise.all([variables?.(), resolveFolders?.()]);
     const realm = JSON.stringify([guest.realm, version, now?.version]);
     return { ...guest, realm, ...(now && { folders: now.folders }) };
   };
 }
 
 /**
- * Runs a tool whose schema is not its function's own: fixed arguments are added, and then the function's own schema is
- * checked, since the one that clients see may allow more.
+ * Runs a tool with a configured schema: adds fixed arguments, then validates against the function's own schema, because
+ * the configured one may be more permissive.
  */
-export function configuredRun(
+export function withConfiguredSchema(
   { contract, function: own, fixed }: OfferedTool,
   run: Run,
   validatorOf: ValidatorOf,
@@ -141,7 +138,7 @@ const unknownClient: ClientFacts = { capabilities: {} };
 interface FunctionProgram {
   readonly executor: Executor;
   readonly guest: GuestProgram;
-  /** Gives the program for a call that begins now, if it may change. */
+  /** Resolves the program of a call, if it can change. */
   readonly current: (() => Promise<GuestProgram>) | undefined;
 }
 
@@ -151,7 +148,7 @@ interface FunctionOptions {
   readonly toolOptions: JsonObject;
   readonly callMs: number;
   readonly outputBytes: number;
-  readonly takesUnread: boolean;
+  readonly acceptsUnread: boolean;
 }
 
 /** Calls one function of a TypeScript definition in its guest process. */
@@ -166,17 +163,17 @@ class GuestFunction {
     this.#options = options;
   }
 
-  readonly run: Run = (args, given, onLine) => {
+  readonly run: Run = (args, options, onLine) => {
     const { executor, guest, current } = this.#program;
-    if (current) return this.#runCurrent(current, args, given, onLine);
-    return executor.call(guest, this.#callOf(args, given, onLine));
+    if (current) return this.#runCurrent(current, args, options, onLine);
+    return executor.call(guest, this.#createCall(args, options, onLine));
   };
 
-  /** Collects what the function yields, unless the caller takes it as it comes. */
-  readonly runCollected: Run = async (args, given, onLine) => {
-    if (given.onProgress) return this.run(args, given, onLine);
-    const collected = new Collected(this.#options.outputBytes);
-    return collected.outcomeOf(await this.run(args, { ...given, onProgress: collected.add }, onLine));
+  /** Collects the yields, unless the caller takes a stream. */
+  readonly runCollected: Run = async (args, options, onLine) => {
+    if (options.onProgress) return this.run(args, options, onLine);
+    const collector = new YieldCollector(this.#options.outputBytes);
+    return collector.applyTo(await this.run(args, { ...options, onProgress: collector.add }, onLine));
   };
 
   async #runCurrent(
@@ -189,21 +186,21 @@ class GuestFunction {
     try {
       program = await current();
     } catch (error) {
-      if (error instanceof FolderFault) return folderMissing(error);
-      return refused("the variables of its environment cannot be read now");
+      if (error instanceof FolderFault) return failForFolder(error);
+      return failWith("the variables of its environment cannot be read now");
     }
-    return this.#program.executor.call(program, this.#callOf(args, given, onLine));
+    return this.#program.executor.call(program, this.#createCall(args, given, onLine));
   }
 
-  #callOf(args: JsonObject | JsonText, given: CallOptions, onLine: Parameters<Run>[2]): GuestCall {
+  #createCall(args: JsonObject | JsonText, given: CallOptions, onLine: Parameters<Run>[2]): GuestCall {
     const { principal, signal, onProgress, onTask, onCloseStream, deadlineMs } = given;
-    const { tool, callMs, takesUnread } = this.#options;
+    const { tool, callMs, acceptsUnread } = this.#options;
     return {
       shape: this.#shape,
       args,
       deadlineMs: deadlineMs ?? callMs,
-      context: this.#shape.context ? this.#contextOf(given) : undefined,
-      takesUnread,
+      context: this.#shape.context ? this.#createContext(given) : undefined,
+      takesUnread: acceptsUnread,
       item: tool,
       caller: principal,
       signal,
@@ -214,7 +211,7 @@ class GuestFunction {
     };
   }
 
-  #contextOf(given: CallOptions): JsonObject {
+  #createContext(given: CallOptions): JsonObject {
     const { server, tool, toolOptions } = this.#options;
     return {
       server,
@@ -222,28 +219,25 @@ class GuestFunction {
       answers: answersForFunction(given),
       options: optionsFor(given, toolOptions),
       client: { ...(given.client ?? unknownClient) },
-      ...(given.context && surroundings(given.context)),
-      ...(given.trace && tracing(given.trace)),
+      ...(given.context && callerContext(given.context)),
+      ...(given.trace && traceContext(given.trace)),
     };
   }
 }
 
-function surroundings({ action, root }: CallerContext): JsonObject {
+function callerContext({ action, root }: CallerContext): JsonObject {
   return { ...(action !== undefined && { action }), ...(root !== undefined && { root }) };
 }
 
-function tracing({ requestId, context }: Trace): JsonObject {
+function traceContext({ requestId, context }: Trace): JsonObject {
   return { requestId, ...(context && { trace: { ...context } }) };
 }
 
-/** Memory that a block takes besides its text. */
+/** Overhead of a block, in addition to its text. */
 const BLOCK_UNITS = 32;
 
-/**
- * Collects a stream's yields for a caller that takes no stream: when a generator returns nothing, its yields are the
- * result.
- */
-export class Collected {
+/** Collects the yields of a generator for a caller that takes no stream: they are the result if it returns nothing. */
+export class YieldCollector {
   readonly #outputBytes: number;
   readonly #blocks: Json[] = [];
   #units = 0;
@@ -252,9 +246,9 @@ export class Collected {
     this.#outputBytes = outputBytes;
   }
 
-  /** Throws when the yields exceed what a result may hold, which ends the call. */
+  /** Throws when the yields exceed the limit of a result, which ends the call. */
   readonly add = (event: Json): void => {
-    // A progress figure is not part of the result.
+    // Progress is not part of the result.
     if (isObject(event) && typeof event["progress"] === "number") return;
     const block = isContentBlock(event) ? event : text(typeof event === "string" ? event : JSON.stringify(event));
     this.#units += JSON.stringify(block).length + BLOCK_UNITS;
@@ -266,8 +260,8 @@ export class Collected {
     this.#blocks.push(block);
   };
 
-  /** The outcome of a call whose events were added here. */
-  outcomeOf(outcome: GuestOutcome): GuestOutcome {
+  /** The outcome of the call, with the collected yields if it returned nothing. */
+  applyTo(outcome: GuestOutcome): GuestOutcome {
     if (this.#units > this.#outputBytes) {
       const message = `it yields more than ${this.#outputBytes} bytes (${limitVariable("outputBytes")}); a client that accepts a stream gets all of it`;
       return { ok: false, error: { reason: "output", message, retriable: false } };
@@ -283,24 +277,23 @@ interface Script {
   readonly tenant: string;
   readonly server: string;
   readonly text: () => Promise<string>;
-  /** Like `argumentTexts`, for long arguments. */
-  readonly textsIn: (args: JsonText, names: readonly string[]) => Promise<ScriptTexts>;
-  /** Its secrets, which also become environment variables. */
+  /** `argumentTexts` for long arguments, off-thread. */
+  readonly readTexts: (args: JsonText, names: readonly string[]) => Promise<ScriptTexts>;
+  /** Secrets, set as environment variables. */
   readonly grant?: Grant | undefined;
   readonly environment?: Granted["environment"];
-  readonly foldersNow?: Granted["foldersNow"];
+  readonly resolveFolders?: Granted["resolveFolders"];
   readonly network?: Granted["network"];
 }
 
 /**
- * Runs a shell definition. Each argument is an environment variable under its own name, and stands in `$1`, `$2`, … in
- * the order of the parameters. Answers, options and context, if any, are JSON in `BERTH_ANSWERS`, `BERTH_OPTIONS` and
- * `BERTH_CONTEXT`. The request's id is in `BERTH_REQUEST_ID`, its trace where OpenTelemetry looks for it (`TRACEPARENT`,
- * `TRACESTATE` and `BAGGAGE`), and the places of its folders in `BERTH_FOLDER_<name>`. The output is the result, or says what
- * the result is (`outcome/envelope.ts`); an exit code other than 0 is an error with the end of stderr. `warn` hears of a
- * script that contradicts itself.
+ * Runs a shell definition. Arguments are environment variables of the same name, and `$1`, `$2`, … in the order of the
+ * parameters. Answers, options and context are JSON in `BERTH_ANSWERS`, `BERTH_OPTIONS` and `BERTH_CONTEXT`. The request
+ * id is in `BERTH_REQUEST_ID`, the trace in OpenTelemetry's variables (`TRACEPARENT`, `TRACESTATE`, `BAGGAGE`), paths of
+ * folders in `BERTH_FOLDER_<name>`. The output is the result, plain or in an envelope (`outcome/envelope.ts`). A non-zero
+ * exit code is an error with the end of stderr. `warn` is called for a contradictory envelope.
  */
-export function scriptRun(
+export function createScriptRun(
   executor: Executor,
   script: Script,
   shape: CallShape,
@@ -308,31 +301,31 @@ export function scriptRun(
 ): Run {
   const { name, callMs, toolOptions, warn } = options;
   const hide = (text: string): string => script.grant?.redactor.hide(text) ?? text;
-  return async (passed, given) => {
-    const { signal, deadlineMs } = given;
+  return async (args, options) => {
+    const { signal, deadlineMs } = options;
     const { params } = shape;
     let texts: ScriptTexts;
     try {
-      texts = passed instanceof JsonText ? await script.textsIn(passed, params) : argumentTexts(passed, params);
+      texts = args instanceof JsonText ? await script.readTexts(args, params) : argumentTexts(args, params);
     } catch (error) {
-      return refused((error as Error).message);
+      return failWith((error as Error).message);
     }
     let granted: Readonly<Record<string, string>> | undefined;
     let folders: readonly HostFolder[] | undefined;
     try {
       granted = { ...(await script.grant?.all()), ...(await script.environment?.values()) };
-      folders = (await script.foldersNow?.())?.folders;
+      folders = (await script.resolveFolders?.())?.folders;
     } catch (error) {
-      if (error instanceof FolderFault) return folderMissing(error);
-      return refused((error as Error).message);
+      if (error instanceof FolderFault) return failForFolder(error);
+      return failWith((error as Error).message);
     }
     const outcome = await executor.runScript({
       tenant: script.tenant,
       script: await script.text(),
       argv: argumentVector(texts),
       env: {
-        ...traced(given.trace),
-        ...told(createCallContext(name, {}, given, toolOptions)),
+        ...traceVariables(options.trace),
+        ...contextVariables(createCallContext(name, {}, options, toolOptions)),
         ...environment(shape, texts),
         ...granted,
       },
@@ -343,34 +336,34 @@ export function scriptRun(
     });
     if (!outcome.ok) return outcome;
     const { exitCode, stdout, stderr } = outcome;
-    const value = printed(stdout);
+    const value = readOutput(stdout);
     const isError = exitCode !== 0;
-    const said =
+    const envelope =
       value.kind === "text"
         ? unwrapResult({ content: [text(value.text)], isError }, (message) => warn(hide(message)))
         : undefined;
-    if (said) return hidingErrors(endOf(said), hide);
+    if (envelope) return redactErrors(endOf(envelope), hide);
     if (!isError) return { ok: true, value };
     const detail = hide(stderr.trim() || new TextDecoder().decode(stdout).trim());
     const message = `exit code ${exitCode}${detail ? `: ${detail}` : ""}`;
-    return refused(message);
+    return failWith(message);
   };
 }
 
-function refused(message: string): GuestOutcome {
+function failWith(message: string): GuestOutcome {
   return { ok: false, error: { reason: "thrown", message, retriable: false } };
 }
 
-function folderMissing({ message, mayPass }: FolderFault): GuestOutcome {
+function failForFolder({ message, mayPass }: FolderFault): GuestOutcome {
   return { ok: false, error: { reason: "load", message, retriable: mayPass } };
 }
 
-function hidingErrors(outcome: GuestOutcome, hide: (text: string) => string): GuestOutcome {
+function redactErrors(outcome: GuestOutcome, hide: (text: string) => string): GuestOutcome {
   return outcome.ok ? outcome : { ok: false, error: { ...outcome.error, message: hide(outcome.error.message) } };
 }
 
-/** The environment variables that tell a script of its call, besides the arguments: what `_meta` tells an upstream. */
-function told(context: CallContext): Record<string, string> {
+/** Environment variables for what upstreams get in `_meta`. */
+function contextVariables(context: CallContext): Record<string, string> {
   const { [TOOL_KEY]: tool, [CONTEXT_KEY]: surroundings } = contextMeta(context);
   const { answers, options } = (tool ?? {}) as JsonObject;
   return {
@@ -380,7 +373,7 @@ function told(context: CallContext): Record<string, string> {
   };
 }
 
-function traced(trace: Trace | undefined): Record<string, string> {
+function traceVariables(trace: Trace | undefined): Record<string, string> {
   if (!trace) return {};
   const { traceparent, tracestate, baggage } = trace.context ?? {};
   return {
@@ -400,7 +393,7 @@ function environment({ params }: CallShape, texts: ScriptTexts): Record<string, 
   return Object.fromEntries(params.flatMap((name, at) => (texts[at] === undefined ? [] : [[name, texts[at]]])));
 }
 
-function printed(stdout: Uint8Array): Extract<GuestOutcome, { ok: true }>["value"] {
+function readOutput(stdout: Uint8Array): Extract<GuestOutcome, { ok: true }>["value"] {
   try {
     return { kind: "text", text: new TextDecoder("utf-8", { fatal: true }).decode(stdout) };
   } catch {

@@ -24,12 +24,12 @@ export interface ToolParts {
   readonly validatorOf: ValidatorOf;
   /** Reads a result that is too long for the serving thread. */
   readonly readResult: (task: ResultTask) => Promise<ReadGuestResult>;
-  /** Tells callers where the function threw. */
+  /** Adds to error messages where the function threw. */
   readonly errorLocations: boolean;
   readonly limits: RetryLimits & { readonly callMs: number };
 }
 
-/** A tool that a function or a script carries out by `run`; here what comes back is read, and failures become results. */
+/** A tool that runs a function or a script. Reads the outcome, and turns failures into results. */
 export function createTool(
   contract: ToolContract,
   run: Run,
@@ -40,10 +40,10 @@ export function createTool(
   const { name } = contract;
   const { redirects, journal, consent, validatorOf, limits } = parts;
   const isOwnOutput = contract.outputSchema !== undefined && contract.outputSchema === outputSchema;
-  const promised = isOwnOutput ? resultSchema(contract.outputSchema) : contract.outputSchema;
-  const checkOutput = promised && validatorOf(promised);
-  const promisesNothing = outputSchema === null;
-  const resultOf = checkOutput && promisesNothing ? toConfiguredResult : toResult;
+  const outputContract = isOwnOutput ? resultSchema(contract.outputSchema) : contract.outputSchema;
+  const checkOutput = outputContract && validatorOf(outputContract);
+  const returnsAny = outputSchema === null;
+  const resultOf = checkOutput && returnsAny ? toConfiguredResult : toResult;
 
   const invocable: Invocable<GuestOutcome> = {
     contract,
@@ -53,23 +53,23 @@ export function createTool(
     callMs: limits.callMs,
     checkArguments: validatorOf(argumentsSchema(contract.inputSchema, own)),
     run,
-    optionsToRetry: (options) => journal.heard(options),
+    retryOptions: (options) => journal.heard(options),
     read: (outcome, options) =>
       outcome.ok && outcome.value.kind === "unread"
-        ? readElsewhere(outcome.value, options)
-        : readHere(withoutEnvelope(outcome, promisesNothing), options),
+        ? readOffThread(outcome.value, options)
+        : readOutcome(withoutEnvelope(outcome, returnsAny), options),
     readThrown: (error) => rejectWith(error),
   };
   return invocableTool(invocable, task);
 
-  async function readElsewhere({ frame }: UnreadResult, options: CallOptions): Promise<CallEnd> {
-    const read = await parts.readResult({ frame, outputSchema: promised, promisesNothing });
-    if ("outcome" in read) return readHere(read.outcome, options);
-    return ended("broken" in read ? brokenBy(read.broken) : new LongResult(read.result));
+  async function readOffThread({ frame }: UnreadResult, options: CallOptions): Promise<CallEnd> {
+    const read = await parts.readResult({ frame, outputSchema: outputContract, promisesNothing: returnsAny });
+    if ("outcome" in read) return readOutcome(read.outcome, options);
+    return endWith("broken" in read ? contractViolation(read.broken) : new LongResult(read.result));
   }
 
-  function readHere(outcome: GuestOutcome, options: CallOptions): CallEnd | Promise<CallEnd> {
-    if (!outcome.ok) return failed(outcome.error, options);
+  function readOutcome(outcome: GuestOutcome, options: CallOptions): CallEnd | Promise<CallEnd> {
+    if (!outcome.ok) return readFailure(outcome.error, options);
     const { value } = outcome;
     switch (value.kind) {
       case "asks":
@@ -77,14 +77,14 @@ export function createTool(
       case "redirect":
         return { outcome: "ok", answer: () => redirects.asResult(value.location, options) };
       default:
-        return returned(value);
+        return readReturned(value);
     }
   }
 
-  function failed(error: GuestFailure, options: CallOptions): CallEnd {
+  function readFailure(error: GuestFailure, options: CallOptions): CallEnd {
     const what = `The tool "${name}"`;
     const { reason, protocol } = error;
-    // Transient only if the function itself says so: only it knows if its work may be done twice.
+    // Only the function knows whether it can safely run twice.
     const transient = error.retriable && reason === "thrown" ? error.message : undefined;
     const isOwn = reason === "thrown" || reason === "unwritable";
     const deadline = options.deadlineMs === undefined ? "callMs" : "taskMs";
@@ -98,23 +98,24 @@ export function createTool(
     return { outcome: "error", result: failure(message), failure: error, transient };
   }
 
-  function returned(value: ReturnedValue): CallEnd | Promise<CallEnd> {
+  function readReturned(value: ReturnedValue): CallEnd | Promise<CallEnd> {
     const result = resultOf(value, checkOutput !== undefined);
-    if (!checkOutput || result.isError) return ended(result);
+    if (!checkOutput || result.isError) return endWith(result);
     const checked = checkOutput(result.structuredContent ?? null);
-    if (checked === undefined) return ended(result);
-    const made = (broken: string | undefined): CallEnd =>
-      ended(broken === undefined ? result : brokenBy(sayBroken(broken, value, own)));
-    // A request error would say that nothing was done.
-    const notRead = (error: unknown): CallEnd => ended(failure(messageOf(`The tool "${name}"`, resultNotRead(error))));
-    return checked.then(made, notRead);
+    if (checked === undefined) return endWith(result);
+    const complete = (broken: string | undefined): CallEnd =>
+      endWith(broken === undefined ? result : contractViolation(sayBroken(broken, value, own)));
+    // Not a request error, which would imply that the tool did not run.
+    const failUnread = (error: unknown): CallEnd =>
+      endWith(failure(messageOf(`The tool "${name}"`, resultNotRead(error))));
+    return checked.then(complete, failUnread);
   }
 
-  function brokenBy(broken: string): CallResult {
+  function contractViolation(broken: string): CallResult {
     return failure(`The tool "${name}" returned what its own type does not allow: ${broken}`);
   }
 }
 
-function ended(result: CallResult): CallEnd {
+function endWith(result: CallResult): CallEnd {
   return { outcome: result.isError ? "error" : "ok", result };
 }

@@ -18,28 +18,28 @@ import { completionOf } from "../offers/completion.ts";
 import { failure, isWrapped } from "../offers/content.ts";
 import { LongObject } from "../offers/long-result.ts";
 import { endedOf, gotPromptOf, readResultOf } from "../offers/upstream-results.ts";
-import { type HostedUpstream, heldBack } from "../upstreams/hosted.ts";
+import { type HostedUpstream, withheldError } from "../upstreams/hosted.ts";
 import { type RoundEnd, withoutSuspended } from "../upstreams/upstream-call.ts";
 import type { Consent } from "./consent.ts";
 import { type Invocable, invocableTool } from "./invoke.ts";
 
-/** The parts of an upstream's tool besides its contract. */
+/** What a tool of an upstream needs in addition to its contract. */
 export interface UpstreamToolParts {
   readonly hosted: HostedUpstream;
-  /** The upstream's own contract of the tool, not the one that clients see. */
+  /** The contract that the upstream lists, before changes by the entry. */
   readonly original: ToolContract;
-  /** Its calls may be tasks of the upstream. */
+  /** Its calls may become tasks of the upstream. */
   readonly isTaskTool: boolean;
-  /** The options that it finds in its call's context. */
+  /** Options from the entry, sent in the context of calls. */
   readonly configured: JsonObject;
   readonly journal: ToolJournal;
   readonly consent?: Consent | undefined;
   readonly limits: RetryLimits & Pick<Limits, "upstreamCallMs">;
-  /** Called when the tool contradicts itself. */
+  /** Called for a contradictory result. */
   readonly warn: (message: string) => void;
 }
 
-/** A tool that the upstream carries out, and whose arguments it checks. */
+/** A tool of an upstream, which validates the arguments itself. */
 export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): Tool {
   const { hosted, original, isTaskTool, configured, journal, consent, limits, warn } = parts;
   const { name } = original;
@@ -50,61 +50,60 @@ export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): 
     limits,
     callMs: limits.upstreamCallMs,
     run(args, options) {
-      // Repeats the arguments if there is anything else to say, which is rare.
+      // The context repeats the arguments, so omit it if it has nothing else.
       const context = contextMeta(createCallContext(name, args, options, configured));
       const meta = isEmpty(context) ? options.meta : { ...options.meta, ...context };
       const { task } = options;
-      // A legacy upstream has wrapped the value itself.
+      // A legacy upstream has already wrapped the value.
       const isLegacy = options.isLegacy && !isWrapped(original);
       const request = { method: "tools/call", name, args, served: original, meta, task, isLegacy } as const;
       return hosted.run(request, options);
     },
-    // A retry resumes no suspended call.
-    optionsToRetry: (options) =>
-      options.answers ? { ...options, answers: withoutSuspended(options.answers) } : options,
+    // A retry is a new call, so it must not resume a suspended one.
+    retryOptions: (options) => (options.answers ? { ...options, answers: withoutSuspended(options.answers) } : options),
     read(end) {
       if ("inputRequests" in end) return { outcome: "asked", asked: end };
-      const { result, transient: mayPass } = endedOf(end.ended, warn);
-      const transient = end.isOfTask ? undefined : mayPass;
+      const { result, transient: transientMessage } = endedOf(end.ended, warn);
+      const transient = end.isOfTask ? undefined : transientMessage;
       if ("inputRequests" in result) return { outcome: "asked", asked: result };
       return { outcome: result.isError ? "error" : "ok", result, transient };
     },
-    readThrown: (error, options) => ({ outcome: "error", answer: () => asFailure(error, options) }),
+    readThrown: (error, options) => ({ outcome: "error", answer: () => toFailure(error, options) }),
   };
-  const tool = invocableTool(invocable, isTaskTool ? MAY_BECOME_TASK : undefined);
+  const tool = invocableTool(invocable, isTaskTool ? DEFERRED_TASK : undefined);
   if (!isTaskTool) return tool;
   return { ...tool, cancelTask: (task, options) => hosted.cancelTask(task, options) };
 }
 
-/** The upstream says with each call whether it has become a task. */
-const MAY_BECOME_TASK = { required: false, deferred: true };
+/** The upstream decides for each call whether it becomes a task. */
+const DEFERRED_TASK = { required: false, deferred: true };
 
-/** True for a tool whose calls the upstream may carry out as tasks. */
-export function mayBecomeTask({ extensions }: Contract, { execution }: ToolContract): boolean {
+/** True for a tool whose calls may become tasks. */
+export function supportsTasks({ extensions }: Contract, { execution }: ToolContract): boolean {
   const { taskSupport } = execution ?? {};
   if (taskSupport !== undefined) return taskSupport === "optional" || taskSupport === "required";
   return extensions?.[EXTENSION_TASKS] !== undefined;
 }
 
-/** A tool that waits for a person: a client that knows it from before is told why it is not called. */
-export function heldTool(contract: ToolContract, journal: ToolJournal): Tool {
+/** A withheld tool. Clients that have it from an earlier list get an error that explains why. */
+export function withheldTool(contract: ToolContract, journal: ToolJournal): Tool {
   return {
     contract,
     async call(args, options) {
       journal.record({ args, options, beganAt: performance.now() }, { outcome: "error" });
-      const held = heldBack("tool", contract.name);
-      if (options.failuresReject) throw held;
-      return failure(held.message);
+      const error = withheldError("tool", contract.name);
+      if (options.failuresReject) throw error;
+      return failure(error.message);
     },
   };
 }
 
-/** An upstream that did not finish makes a failed call; the error of one that refused the request is passed on. */
-function asFailure(error: unknown, { failuresReject }: CallOptions): CallResult {
-  const passed = passedOn(error, failuresReject === true && isEndOfTask(error));
-  if (!(passed instanceof BerthError) || failuresReject) throw passed;
-  if (!(passed.code in UNFINISHED)) throw passed;
-  return failure(passed.message);
+/** Turns a failure of the upstream into a result; passes on its error if it refused the request. */
+function toFailure(error: unknown, { failuresReject }: CallOptions): CallResult {
+  const callerError = toCallerError(error, failuresReject === true && isTaskError(error));
+  if (!(callerError instanceof BerthError) || failuresReject) throw callerError;
+  if (!(callerError.code in UNFINISHED)) throw callerError;
+  return failure(callerError.message);
 }
 
 const UNFINISHED: Partial<Record<ErrorCode, true>> = {
@@ -124,15 +123,15 @@ function isEmpty(value: JsonObject): boolean {
   return true;
 }
 
-/** The approved contents of a URI, as far as anything was approved of them. */
+/** What is approved of the contents of a URI. */
 export interface ApprovedContents {
-  /** The digest of an app; null where no contents of it were approved: then nobody gets any. */
+  /** Digest of an app; null if no contents are approved, so none are served. */
   readonly app?: Cid | null | undefined;
-  /** The skills in whose folders it is, the innermost first. */
+  /** Skills whose folders contain it, innermost first. */
   readonly skills: readonly SkillContract[];
 }
 
-/** A resource that the upstream reads, listed or not. */
+/** A resource of the upstream, listed or not. */
 export function upstreamResource(hosted: HostedUpstream, uri: string, { app, skills }: ApprovedContents): Resource {
   const [skill] = skills;
   return {
@@ -147,22 +146,22 @@ export function upstreamResource(hosted: HostedUpstream, uri: string, { app, ski
         if (skill) checkFile(hosted, uri, skills, read);
         return read;
       } catch (error) {
-        if (isNotFound(error)) throw new BerthError("resource_not_found", uri, { data: { uri }, cause: error });
-        throw passedOn(error);
+        if (isMissingResource(error)) throw new BerthError("resource_not_found", uri, { data: { uri }, cause: error });
+        throw toCallerError(error);
       }
     },
   };
 }
 
-/** Throws `upstream_changed` for contents that nobody approved, and has the upstream looked at again. */
+/** Throws `upstream_changed` for contents that are not approved, and triggers a new inspection of the upstream. */
 function checkApp(hosted: HostedUpstream, uri: string, approved: Cid | null, { contents }: ReadResult): void {
   if (approved !== null && hashAppContents(contents, appBounds.upstreamAppBytes) === approved) return;
   hosted.upstream.hasChanged();
-  const detail = `the app "${uri}" is not what was approved; it is withheld until a person approves the change`;
+  const detail = `the app "${uri}" differs from the approved one; it is withheld until the change is approved`;
   throw new BerthError("upstream_changed", detail);
 }
 
-/** Throws `upstream_changed` for a file that has not the digest approved with its skill, and has the upstream looked at again. */
+/** Like `checkApp`, for a file whose digest differs from the one approved with its skill. */
 function checkFile(hosted: HostedUpstream, uri: string, skills: readonly SkillContract[], read: ReadResult): void {
   const listed = skills.flatMap(({ resources }) =>
     resources === "dynamic" ? [] : resources.filter((file) => file.uri === uri),
@@ -171,13 +170,13 @@ function checkFile(hosted: HostedUpstream, uri: string, skills: readonly SkillCo
   const digest = read instanceof LongObject ? read.file : hashSkillFile(read.contents);
   if (listed.every((file) => file.digest === digest)) return;
   hosted.upstream.hasChanged();
-  const detail = `the file "${uri}" is not what was approved with its skill: it has another digest, and is not passed on`;
+  const detail = `the file "${uri}" is withheld: its digest differs from the one approved with its skill`;
   throw new BerthError("upstream_changed", detail);
 }
 
-/** A file of a skill that waits for a person: a client that knows it from before is told why it is not read. */
-export function heldFile({ uri }: SkillContract): Resource {
-  return { read: () => Promise.reject(heldBack("skill", uri)) };
+/** A file of a withheld skill; see `heldTool`. */
+export function withheldFile({ uri }: SkillContract): Resource {
+  return { read: () => Promise.reject(withheldError("skill", uri)) };
 }
 
 export function upstreamPrompt(hosted: HostedUpstream, contract: PromptContract): Prompt {
@@ -195,15 +194,15 @@ export function upstreamPrompt(hosted: HostedUpstream, contract: PromptContract)
         if ("inputRequests" in end) return end;
         return end.ended instanceof LongObject ? end.ended : gotPromptOf(end.ended);
       } catch (error) {
-        throw passedOn(error);
+        throw toCallerError(error);
       }
     },
   };
 }
 
-/** A prompt that waits for a person: a client that knows it from before is told why it is not there. */
-export function heldPrompt(contract: PromptContract): Prompt {
-  return { contract, get: () => Promise.reject(heldBack("prompt", contract.name)) };
+/** A withheld prompt; see `heldTool`. */
+export function withheldPrompt(contract: PromptContract): Prompt {
+  return { contract, get: () => Promise.reject(withheldError("prompt", contract.name)) };
 }
 
 export function upstreamCompleter(hosted: HostedUpstream, ref: JsonObject, argument: string): Completer {
@@ -219,55 +218,54 @@ export function upstreamCompleter(hosted: HostedUpstream, ref: JsonObject, argum
         if ("inputRequests" in end) throw new BerthError("guest_failed", "a completion cannot ask questions");
         return completionOf(end.ended);
       } catch (error) {
-        throw passedOn(error);
+        throw toCallerError(error);
       }
     },
   };
 }
 
-/** -32002 until 2025-11-25, -32602 since. */
-function isNotFound(error: unknown): boolean {
+/** -32002 up to 2025-11-25, -32602 since. */
+function isMissingResource(error: unknown): boolean {
   if (!(error instanceof UpstreamError) || error.code !== "upstream_refused") return false;
   return [-32002, -32602].includes(error.data?.["rpc"] as number);
 }
 
 /** Turns a failure into the error that the caller gets. An upstream's own errors keep their code, message and data. */
-function passedOn(error: unknown, isWithinTask = false): unknown {
+function toCallerError(error: unknown, isWithinTask = false): unknown {
   const { upstreamErrorBytes } = errorBounds;
-  // Only an administrator may see where it is wrong: the URI may hold what callers must not see.
+  // The data of the error shows the URI, which may contain secrets.
   if (error instanceof BerthError && error.code === "launcher_invalid") {
     return new BerthError("upstream_not_started", error.message, { cause: error });
   }
   if (!(error instanceof UpstreamError) || error.code !== "upstream_refused") return error;
   const { rpc, message, data } = error.data ?? {};
   if (typeof rpc !== "number" || typeof message !== "string") return error;
-  // Within a task, no error reads as one about the way to it.
-  if (!Number.isSafeInteger(rpc) || (OF_THE_WAY.has(rpc) && !isWithinTask))
+  // The error of a task cannot be mistaken for one of the connection.
+  if (!Number.isSafeInteger(rpc) || (CONNECTION_CODES.has(rpc) && !isWithinTask))
     return withoutData(error, rpc, message, upstreamErrorBytes);
   const isShort = data !== undefined && Buffer.byteLength(JSON.stringify(data)) <= upstreamErrorBytes;
-  const said = { rpc, message: cutText(message, upstreamErrorBytes), data: isShort ? data : undefined };
+  const relayed = { rpc, message: cutText(message, upstreamErrorBytes), data: isShort ? data : undefined };
   const code =
     rpc === INVALID_PARAMS ? "invalid_params" : rpc === MISSING_CAPABILITY ? "missing_capability" : error.code;
-  return new RelayedError(code, said, error);
+  return new RelayedError(code, relayed, error);
 }
 
-/** True for the error that a task of the upstream ended with. */
-function isEndOfTask(error: unknown): boolean {
+/** True for the final error of a task of the upstream. */
+function isTaskError(error: unknown): boolean {
   return error instanceof UpstreamError && error.data?.["isOfTask"] === true;
 }
 
 const INVALID_PARAMS = -32602;
-/** 2026-07-28: this caller's client lacks a capability; the upstream was told which ones it has. */
+/** 2026-07-28: the client lacks a required capability. The upstream knows the client's capabilities. */
 const MISSING_CAPABILITY = -32021;
 
 /**
- * Codes about the connection between Berth and the upstream, or that would read as an answer of Berth's own: that it
- * does not know the client's method or session, or cannot read its message. Such an error becomes an internal one
- * (-32603) with the code in its data.
+ * Codes about the connection between Berth and the upstream. Passed on, they would look like errors of Berth's own
+ * connection with the client, so they become internal errors (-32603) with the code in their data.
  *
  * Parse error, invalid request, unknown method, not initialized or no such resource, wrong header, version, cancelled.
  */
-const OF_THE_WAY: ReadonlySet<number> = new Set([-32700, -32600, -32601, -32002, -32020, -32022, -32800]);
+const CONNECTION_CODES: ReadonlySet<number> = new Set([-32700, -32600, -32601, -32002, -32020, -32022, -32800]);
 
 function withoutData(error: UpstreamError, rpc: number, message: string, bytesMax: number): BerthError {
   return new BerthError("upstream_refused", cutText(error.detail, bytesMax), {

@@ -7,17 +7,17 @@ import type { HostedUpstream } from "../upstreams/hosted.ts";
 import type { Hosting } from "../upstreams/hosting.ts";
 import type { Held, Remembered } from "../upstreams/remembered.ts";
 
-/** Withholds changes of upstreams until they are approved: the part of the feature "drift" that the host uses. */
+/** Port for the feature "drift", which withholds changes of upstreams until they are approved. */
 export interface ApprovalPort {
-  /** Resolves with what is approved of an upstream and still offered. */
-  approvedNow(
+  /** Resolves with the approved part of what an upstream offers now. */
+  readApproved(
     tenant: string,
     server: string,
     hosted: HostedUpstream,
     entry: ServerEntry,
     dependencies: ApprovalDependencies,
-  ): Promise<Own>;
-  /** The record of an upstream, which need not run. */
+  ): Promise<ApprovedContract>;
+  /** The stored record of an upstream, which need not be running. */
   recall(
     tenant: string,
     server: string,
@@ -25,7 +25,7 @@ export interface ApprovalPort {
     entry: ServerEntry,
     dependencies: Omit<ApprovalDependencies, "isTrial">,
   ): Promise<Remembered | undefined>;
-  /** Approves exactly the contract that a person was shown. Rejects when the upstream offers another by now. */
+  /** Approves exactly the contract that was reviewed. Rejects if the upstream's contract has changed since. */
   approve(
     store: Store,
     tenant: string,
@@ -33,25 +33,25 @@ export interface ApprovalPort {
     hosted: HostedUpstream,
     approval: { readonly contract: string; readonly by: string },
   ): Promise<void>;
-  /** Adopts what another process has recorded of an upstream; true if that changes what is served. */
+  /** Adopts the record that another process wrote; true if that changes what is served. */
   follow(store: Store, tenant: string, server: string, hosted: HostedUpstream): Promise<boolean>;
 }
 
 export interface ApprovalDependencies {
   readonly store: Store;
   readonly writable: boolean;
-  /** Undefined where no upstreams are started. */
+  /** Undefined if this process starts no upstreams. */
   readonly upstreams?: Hosting;
-  /** For a trial: nothing is remembered. */
+  /** A trial stores nothing. */
   readonly isTrial: boolean;
   readonly storedBytesOf?: (tenant: string) => number;
 }
 
 /** The part of an upstream that may be served. */
-export interface Own {
+export interface ApprovedContract {
   readonly own: Contract;
   readonly held: Held;
-  /** All that are approved, those too that are held back or gone: nobody reads anything else under their URIs. */
+  /** All approved skills, including withheld and removed ones: their URIs must not lead to other contents. */
   readonly skills: readonly SkillContract[];
   readonly problems: readonly Problem[];
 }

@@ -14,15 +14,21 @@ import { withoutSetVariables } from "../../lib/problem.ts";
 import type { Limits } from "../../limits/limits.ts";
 import type { FetchLimits } from "../../network/fetches.ts";
 import { createCompleter } from "../calls/completer.ts";
-import { acceptanceOf, grantProblems, grantTo, leaveOutNamesakes, type GrantDependencies } from "../calls/granted.ts";
-import { followedPort, followedPrompt, followedResource } from "../calls/live-events.ts";
+import {
+  describeAcceptance,
+  grantProblems,
+  createGrants,
+  removeNameClashes,
+  type GrantDependencies,
+} from "../calls/granted.ts";
+import { publishingPort, publishingPrompt, publishingResource } from "../calls/live-events.ts";
 import { privateRequests, withOperatorGrants } from "../calls/operator-grants.ts";
-import { writtenPrompt, createPrompt } from "../calls/prompt.ts";
-import { remaking } from "../calls/remake.ts";
-import { appResource, contentRun, findable, functionResource } from "../calls/resource.ts";
-import { configuredRun, runFactory, type Run } from "../calls/run.ts";
+import { configuredPrompt, createPrompt } from "../calls/prompt.ts";
+import { createConverter } from "../calls/remake.ts";
+import { appResource, createContentRun, toFindable, functionResource } from "../calls/resource.ts";
+import { withConfiguredSchema, createRunFactory, type Run } from "../calls/run.ts";
 import { createTool } from "../calls/tool.ts";
-import { uriFinder, uriTester } from "../calls/uris/find-resource.ts";
+import { createUriFinder, createUriTester } from "../calls/uris/find-resource.ts";
 import { createRedirects } from "../calls/uris/redirect.ts";
 import { createUris, linkedResource, type Link } from "../calls/uris/uris.ts";
 import type { Checks } from "../checks/checks.ts";
@@ -32,101 +38,101 @@ import { codeProblems } from "../directory/tenant-rules.ts";
 import type { Catalog, Offer, Tool } from "../offers/catalog.ts";
 import { identitiesOf } from "../offers/identity.ts";
 import {
-  compilingOnce,
-  compiledDefinition,
+  createCompileOnce,
+  compileDefinition,
   refused,
   type CompiledDefinition,
   type CompileOnce,
-  type CompilingParts,
+  type CompileDependencies,
 } from "./compile-once.ts";
 import { createRelease, type Release } from "./release.ts";
-import { makeWay, servedSkills, skillFileResource, type ServedSkills } from "./skills.ts";
+import { dropSkillFileResources, serveSkills, skillFileResource, type ServedSkills } from "./skills.ts";
 import { applyTransforms } from "./transforms.ts";
 import { loadUpstream, type UpstreamDependencies } from "./upstream-catalog.ts";
 
-export interface LoadDependencies extends CompilingParts, UpstreamDependencies, GrantDependencies {
+export interface LoadDependencies extends CompileDependencies, UpstreamDependencies, GrantDependencies {
   readonly executor: Executor;
-  /** Checks what comes in and goes out. */
+  /** Validates arguments and results. */
   readonly checks: Checks;
-  /** The identity of the compiler behind `compile`; a release records it. */
+  /** The identity of the compiler behind `compile`, recorded with each release. */
   readonly compiler: Cid;
-  /** Tells callers where a function threw; off by default. */
+  /** Adds to error messages where a function threw; off by default. */
   readonly errorLocations?: boolean;
-  /** Any server of a tenant, as `Host.server` gives it. */
-  readonly serverOf: (tenant: string, name: string) => Catalog | Promise<Catalog>;
+  /** Any server of a tenant; see `Host.server`. */
+  readonly findServer: (tenant: string, name: string) => Catalog | Promise<Catalog>;
   readonly limits: UpstreamDependencies["limits"] & FetchLimits & Pick<Limits, "callMs" | "outputBytes">;
 }
 
 /** The inputs of a release. */
-export interface Made {
+export interface ReleaseInput {
   /** Undefined when the entry itself defines the server. */
   readonly definition: Cid | undefined;
   readonly entry: ServerEntry;
-  /** True for offers to leave out. */
+  /** True for offers to omit. */
   readonly isHidden: (offer: Offer) => boolean;
-  /** An earlier release: nothing about it is new, so nothing is recorded. */
+  /** An earlier release, which is not recorded again. */
   readonly isEarlier?: boolean;
 }
 
-/** A release with what its code was compiled to: all of a catalog that does not depend on the host. */
+/** A release with its compiled code: the part of a catalog that does not depend on the host. */
 export interface PreparedRelease extends CompiledDefinition {
   readonly release: Release;
 }
 
 interface Built {
   readonly catalog: Catalog;
-  /** They belong to the release. */
+  /** The blocks of the release. */
   readonly blocks: readonly Block[];
-  /** Absent for an upstream, whose own process says what it offers. */
+  /** Absent for an upstream, whose offer comes from its process. */
   readonly prepared?: PreparedRelease;
 }
 
-/** Makes a release, unless it is `prepared`, and the catalog that serves it. */
+/** Builds a release, unless it is `prepared`, and its catalog. */
 export async function buildCatalog(
   tenant: string,
   server: string,
-  made: Made,
+  input: ReleaseInput,
   port: HostPort,
   dependencies: LoadDependencies,
   prepared?: PreparedRelease,
 ): Promise<Built> {
-  const { entry, isHidden, isEarlier = false } = made;
+  const { entry, isHidden, isEarlier = false } = input;
   if (entry.upstream !== undefined) {
     const { upstream: uri } = entry;
     return loadUpstream(tenant, server, { uri, entry, isHidden, isEarlier }, dependencies);
   }
-  const parts = { ...dependencies, compileOnce: compilingOnce(tenant, dependencies) };
-  const ready = prepared ?? (await prepareRelease(tenant, server, made, port, parts));
-  // A trial, which may have prepared it, holds nothing.
-  if (prepared) await parts.compileOnce.hold(prepared);
-  const catalog = await serveRelease(tenant, server, made, ready, port, parts);
+  const parts = { ...dependencies, compileOnce: createCompileOnce(tenant, dependencies) };
+  const ready = prepared ?? (await prepareRelease(tenant, server, input, port, parts));
+  // A trial may have prepared the release without retaining its code.
+  if (prepared) await parts.compileOnce.retain(prepared);
+  const catalog = await serveRelease(tenant, server, input, ready, port, parts);
   return { catalog, blocks: ready.release.blocks, prepared: ready };
 }
 
-type BuildingParts = LoadDependencies & { readonly compileOnce: CompileOnce };
+type BuildDependencies = LoadDependencies & { readonly compileOnce: CompileOnce };
 
 async function prepareRelease(
   tenant: string,
   server: string,
-  { definition, entry, isHidden, isEarlier = false }: Made,
+  { definition, entry, isHidden, isEarlier = false }: ReleaseInput,
   port: HostPort,
-  dependencies: BuildingParts,
+  dependencies: BuildDependencies,
 ): Promise<PreparedRelease> {
   const hasCode = definition !== undefined || Object.keys(entry.transforms).length > 0;
-  const strange = hasCode ? codeProblems(tenant, dependencies.executor) : [];
-  if (strange.length > 0) throw refused(server, strange);
+  const codeFaults = hasCode ? codeProblems(tenant, dependencies.executor) : [];
+  if (codeFaults.length > 0) throw refused(server, codeFaults);
   const own = { definition, entry };
-  const code = await compiledDefinition(server, own, dependencies.compileOnce, dependencies);
+  const code = await compileDefinition(server, own, dependencies.compileOnce, dependencies);
   const { found, language, bundle, compiled } = code;
   const offered = buildOffer(server, found, entry);
-  const given = { definition: definition ?? null, found: compiled, entry: rawBlock(JSON.stringify(entry.raw)).cid };
-  await applyTransforms(offered, { tenant, server, given, entry, found }, port, dependencies);
+  const inputs = { definition: definition ?? null, found: compiled, entry: rawBlock(JSON.stringify(entry.raw)).cid };
+  await applyTransforms(offered, { tenant, server, inputs, entry, found }, port, dependencies);
   leaveOut(offered, entry);
   checkOptions(server, offered, entry);
-  const skills = servedSkills(server, found.skills);
-  makeWay(offered, server, skills);
+  const skills = serveSkills(server, found.skills);
+  dropSkillFileResources(offered, server, skills);
   if (!isEarlier) checkSize(server, offered, skills);
-  if (language === "shell") leaveOutNamesakes(server, offered, givenTo(entry, found, dependencies));
+  if (language === "shell") removeNameClashes(server, offered, withGrants(entry, found, dependencies));
   const packages = dependencies.compileOnce.packages();
   const release = await createRelease({
     definition: definition ?? null,
@@ -140,8 +146,8 @@ async function prepareRelease(
   return { ...code, release };
 }
 
-/** The entry with the grants that its server gets beside it. */
-function givenTo(
+/** The entry with the operator's grants, if any. */
+function withGrants(
   entry: ServerEntry,
   { requested = [] }: Pick<CompiledDefinition["found"], "requested">,
   { operatorGrants }: Pick<LoadDependencies, "operatorGrants">,
@@ -149,32 +155,32 @@ function givenTo(
   return operatorGrants ? withOperatorGrants(entry, requested, operatorGrants) : entry;
 }
 
-/** The catalog of a release for one host, to which its code turns through `port`. */
+/** Builds the catalog of a release. Its code sends requests to `port`. */
 async function serveRelease(
   tenant: string,
   server: string,
-  { definition, entry: own }: Made,
+  { definition, entry: own }: ReleaseInput,
   { release, found, language, bundle }: PreparedRelease,
   port: HostPort,
-  dependencies: BuildingParts,
+  dependencies: BuildDependencies,
 ): Promise<Catalog> {
-  const entry = givenTo(own, found, dependencies);
+  const entry = withGrants(own, found, dependencies);
   const { requested = [] } = found;
   const missing = ungranted(requested, entry);
   const subject = { tenant, server, entry };
-  const given = await grantTo({ ...subject, requested: missing }, port, dependencies);
+  const grants = await createGrants({ ...subject, requested: missing }, port, dependencies);
   const journal = dependencies.journal.release(
     { tenant, server, release: release.block.cid },
-    { entry, grant: given.grant, sharedLimits: dependencies.sharedLimits },
+    { entry, grant: grants.grant, sharedLimits: dependencies.sharedLimits },
   );
-  const granted = { ...given, port: followedPort(given.port, journal) };
+  const granted = { ...grants, port: publishingPort(grants.port, journal) };
   const validatorOf = dependencies.checks.of(tenant);
   const readsAll = entry.variables === undefined;
-  const remake = remaking(dependencies.checks, tenant);
+  const remake = createConverter(dependencies.checks, tenant);
   const uris = createUris({
     tenant,
     own: () => catalog,
-    links: linksOf(release),
+    links: collectLinks(release),
     readsAll,
     validatorOf,
     ...dependencies,
@@ -182,7 +188,7 @@ async function serveRelease(
   });
   const redirects = createRedirects(
     uris,
-    async (uri) => (await ownResource(uri)) ?? uris.findLed(uri) ?? catalog.resource(uri),
+    async (uri) => (await ownResource(uri)) ?? uris.findRedirected(uri) ?? catalog.resource(uri),
     remake,
   );
   const { limits } = dependencies;
@@ -190,22 +196,22 @@ async function serveRelease(
   const readOutcome = dependencies.checks.outcomeReader(tenant);
   const fillPrompt = (task: PromptTask) => dependencies.checks.fillPrompt(tenant, task);
   const code = (): Promise<Uint8Array> => dependencies.compileOnce.code(server, definition ?? "", bundle ?? "");
-  const runOf = runFactory({ tenant, server, language, bundle, code, granted }, dependencies);
-  /** The run of an item that is no tool: its author sees its lines like those of a tool. */
-  const heardRunOf = (callee: Parameters<typeof runOf>[0]): Run => {
-    const [run, onLine] = [runOf(callee), journal.lines(callee.name)];
+  const createRun = createRunFactory({ tenant, server, language, bundle, code, granted }, dependencies);
+  /** Runs of prompts, resources and completions also log to the server's activity. */
+  const createLoggedRun = (callee: Parameters<typeof createRun>[0]): Run => {
+    const [run, onLine] = [createRun(callee), journal.lines(callee.name)];
     return (args, options) => run(args, options, onLine);
   };
   const released = new Map(release.tools.map((tool) => [tool.contract.name, tool]));
   const tools = new Map<string, Tool>();
-  /** Made on its first call: most tools are only listed, and what calls need is ten times as large. */
-  const toolOf = (name: string): Tool | undefined => {
+  /** Created on first call: most tools are only listed, and what calls need is ten times as large. */
+  const findTool = (name: string): Tool | undefined => {
     const tool = released.get(name);
     if (!tool || tools.has(name)) return tools.get(name);
     const { contract, function: own } = tool;
-    const run = runOf({ name, call: own.call, toolOptions: optionsOf(entry, name), takesUnread: true });
+    const run = createRun({ name, call: own.call, toolOptions: toolOptions(entry, name), acceptsUnread: true });
     const consent = requiresConsent(entry, name, own.name)
-      ? dependencies.consents.of({ ...journal.release, tool: name }, contract.inputSchema)
+      ? dependencies.consents.forTool({ ...journal.release, tool: name }, contract.inputSchema)
       : undefined;
     const { errorLocations = false } = dependencies;
     const parts = {
@@ -217,55 +223,58 @@ async function serveRelease(
       errorLocations,
       limits,
     };
-    tools.set(name, createTool(contract, configuredRun(tool, run, validatorOf), parts, own));
+    tools.set(name, createTool(contract, withConfiguredSchema(tool, run, validatorOf), parts, own));
     return tools.get(name);
   };
   const prompts = new Map(
     release.prompts.map(({ contract, source }) => {
       if (source.kind === "written") {
-        return [contract.name, followedPrompt(writtenPrompt(contract, source.prompt, limits, fillPrompt), journal)];
+        return [
+          contract.name,
+          publishingPrompt(configuredPrompt(contract, source.prompt, limits, fillPrompt), journal),
+        ];
       }
       const { name, call, inputSchema } = source.function;
       const check = validatorOf(argumentsSchema(inputSchema, source.function), { texts: true });
-      const run = heardRunOf({ name, call, takesUnread: true });
+      const run = createLoggedRun({ name, call, acceptsUnread: true });
       return [
         contract.name,
-        followedPrompt(createPrompt(contract, check, run, redirects, readOutcome, remake), journal),
+        publishingPrompt(createPrompt(contract, check, run, redirects, readOutcome, remake), journal),
       ];
     }),
   );
-  const skills = servedSkills(server, found.skills);
+  const skills = serveSkills(server, found.skills);
   const resources = release.resources.map((resource) => {
     const { source } = resource;
-    const found = findable(resource);
+    const found = toFindable(resource);
     if (source.kind === "function") {
-      const run = heardRunOf({ ...source.function, takesUnread: true });
-      return { ...found, open: followedResource(functionResource(found, run, redirects, readOutcome), journal) };
+      const run = createLoggedRun({ ...source.function, acceptsUnread: true });
+      return { ...found, open: publishingResource(functionResource(found, run, redirects, readOutcome), journal) };
     }
     if (source.kind === "app") {
       const read = (cid: Cid): Promise<Uint8Array | undefined> => dependencies.store.content(tenant, cid);
-      return { ...found, open: followedResource(appResource(source.app, read), journal) };
+      return { ...found, open: publishingResource(appResource(source.app, read), journal) };
     }
     const { content } = source;
     const open =
       content.kind === "uri"
         ? linkedResource({ ...found, target: content.uri }, uris)
-        : functionResource(found, contentRun(content), redirects, readOutcome);
-    return { ...found, open: followedResource(open, journal) };
+        : functionResource(found, createContentRun(content), redirects, readOutcome);
+    return { ...found, open: publishingResource(open, journal) };
   });
-  const offeredResource = bySchemes(resources, (some) => uriFinder(some, validatorOf));
+  const offeredResource = bySchemes(resources, (some) => createUriFinder(some, validatorOf));
   const ownResource = async (uri: string) =>
     skillFileResource(skills, uri, tenant, dependencies.store) ?? (await offeredResource(uri));
   const uriSet = new Set(resources.map(({ uri }) => uri));
-  const isShown = (of: string): boolean => prompts.has(of) || uriSet.has(of);
+  const isOffered = (of: string): boolean => prompts.has(of) || uriSet.has(of);
   const completers = new Map(
     found.completions
-      .filter(({ of }) => isShown(of))
+      .filter(({ of }) => isOffered(of))
       .map((completion) => [
         completerKey(completion.of, completion.argument),
         createCompleter(
           completion,
-          heardRunOf({ name: completion.call.export, call: completion.call, takesUnread: true }),
+          createLoggedRun({ name: completion.call.export, call: completion.call, acceptsUnread: true }),
           readOutcome,
         ),
       ]),
@@ -285,19 +294,19 @@ async function serveRelease(
       ...consentProblems(server, entry, [...release.contract.tools, ...release.hidden]),
       ...(dependencies.operatorGrants
         ? privateRequests(requested, dependencies.operatorGrants)
-        : requestProblems(server, entry.raw, missing, acceptanceOf(tenant, server))),
+        : requestProblems(server, entry.raw, missing, describeAcceptance(tenant, server))),
       ...(await grantProblems({ ...subject, requested }, granted.grant, dependencies)),
       ...retentionProblems(server, entry, limits),
     ],
     ...(missing.length > 0 && { ungranted: missing }),
-    tool: toolOf,
+    tool: findTool,
     readsUris: true,
     resource: async (uri) => (await ownResource(uri)) ?? uris.find(uri),
-    gives: givesOf(
+    servesUri: servesUri(
       skills,
-      bySchemes(release.resources.map(findable), (some) => uriTester(some, validatorOf)),
+      bySchemes(release.resources.map(toFindable), (some) => createUriTester(some, validatorOf)),
     ),
-    identity: identitiesOf(release.contract.tools, implementations(release, entry, bundle)),
+    identity: identitiesOf(release.contract.tools, describeImplementations(release, entry, bundle)),
     prompt: (name) => prompts.get(name),
     completer: (of, argument) => completers.get(completerKey(of, argument)),
     memo: new Map(),
@@ -305,22 +314,22 @@ async function serveRelease(
   return catalog;
 }
 
-/** Made apart from the catalog, which it does not keep alive. */
-function givesOf({ files }: ServedSkills, others: Catalog["gives"]): Catalog["gives"] {
+/** A function of its own, so that it does not retain the catalog. */
+function servesUri({ files }: ServedSkills, others: Catalog["servesUri"]): Catalog["servesUri"] {
   return (uri) => files.has(uri) || others(uri);
 }
 
-/** Looks up Berth's own URI schemes separately, so that a template with another beginning cannot match them. */
+/** Looks up Berth's own URI schemes separately, so that a template such as `{+uri}` cannot match them. */
 function bySchemes<Item extends { readonly uri: string }, Found>(
   items: readonly Item[],
-  lookUp: (some: readonly Item[]) => (uri: string) => Found,
+  createLookup: (some: readonly Item[]) => (uri: string) => Found,
 ): (uri: string) => Found {
-  const own = lookUp(items.filter(({ uri }) => isOwnUri(uri)));
-  const others = lookUp(items.filter(({ uri }) => !isOwnUri(uri)));
+  const own = createLookup(items.filter(({ uri }) => isOwnUri(uri)));
+  const others = createLookup(items.filter(({ uri }) => !isOwnUri(uri)));
   return (uri) => (isOwnUri(uri) ? own : others)(uri);
 }
 
-/** Many tools of an entry may share one function, each with all of its schemas. */
+/** An entry may define many tools from one function, each with all of its schemas. */
 function checkSize(server: string, { tools, resources, prompts }: Offered, skills: ServedSkills): void {
   const { contractBytes, contractValues } = contractBounds;
   let [bytes, values] = [0, 0];
@@ -330,35 +339,37 @@ function checkSize(server: string, { tools, resources, prompts }: Offered, skill
     values += countValues(contract, contractValues);
     if (bytes <= contractBytes && values <= contractValues) continue;
     const limit =
-      bytes > contractBytes
-        ? `more than ${contractBytes} bytes together`
-        : `more than ${contractValues} values together`;
+      bytes > contractBytes ? `more than ${contractBytes} bytes` : `more than ${contractValues} JSON values`;
     const message = `The server's contract has ${limit}; offer less, use simpler types, or split the server`;
     throw refused(server, [{ code: "too-large", message, severity: "error" }]);
   }
 }
 
-/** Made apart from the catalog, so that keeping identities does not keep the catalog alive. */
-function implementations({ tools }: Release, entry: ServerEntry, bundle: Cid | null): (tool: string) => unknown {
+/** A function of its own, so that cached identities do not retain the catalog. */
+function describeImplementations(
+  { tools }: Release,
+  entry: ServerEntry,
+  bundle: Cid | null,
+): (tool: string) => unknown {
   const called = new Map(
     tools.map(({ contract, function: own, fixed }) => [
       contract.name,
-      { bundle, call: own.call, arguments: fixed ?? {}, options: optionsOf(entry, contract.name) },
+      { bundle, call: own.call, arguments: fixed ?? {}, options: toolOptions(entry, contract.name) },
     ]),
   );
   return (tool) => called.get(tool);
 }
 
-/** The resources whose content the entry takes from Berth URIs. */
-function linksOf({ resources }: Release): Link[] {
+/** Resources whose content comes from Berth URIs in the entry. */
+function collectLinks({ resources }: Release): Link[] {
   return resources.flatMap((resource) =>
     resource.source.kind === "content" && resource.source.content.kind === "uri"
-      ? [{ ...findable(resource), target: resource.source.content.uri }]
+      ? [{ ...toFindable(resource), target: resource.source.content.uri }]
       : [],
   );
 }
 
-function optionsOf({ options }: ServerEntry, tool: string): JsonObject {
+function toolOptions({ options }: ServerEntry, tool: string): JsonObject {
   return Object.hasOwn(options, tool) ? options[tool]! : {};
 }
 

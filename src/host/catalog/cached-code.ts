@@ -2,22 +2,19 @@ import { BoundedMap } from "../../lib/bounded-map.ts";
 import type { Cid } from "../../lib/cid.ts";
 import { fixed } from "../../limits/fixed.ts";
 
-/** The code of definitions that is kept in memory. */
+/** Size limit of the cache. */
 const bounds = fixed({ keptCodeBytes: 32 * 1024 * 1024 });
 
-/**
- * The code that processes were started with last, so that the next process of a server starts without the store, which
- * may be far away, or out of reach for a while.
- */
-export class KeptCode {
-  /** The least recently used first. */
-  readonly #kept = new BoundedMap<string, Uint8Array>(bounds.keptCodeBytes, ({ length }) => length);
+/** Caches recently used bundles, so that guest processes start fast, and even while the store is unreachable. */
+export class CodeCache {
+  /** Least recently used first. */
+  readonly #code = new BoundedMap<string, Uint8Array>(bounds.keptCodeBytes, ({ length }) => length);
 
-  async of(tenant: string, bundle: Cid, read: () => Promise<Uint8Array>): Promise<Uint8Array> {
+  async read(tenant: string, bundle: Cid, read: () => Promise<Uint8Array>): Promise<Uint8Array> {
     const key = `${tenant} ${bundle}`;
-    const code = this.#kept.get(key) ?? (await read());
-    // Setting one that is too long would drop all others.
-    if (code.length <= bounds.keptCodeBytes) this.#kept.set(key, code);
+    const code = this.#code.get(key) ?? (await read());
+    // A bundle above the limit would evict all others.
+    if (code.length <= bounds.keptCodeBytes) this.#code.set(key, code);
     return code;
   }
 }

@@ -1,6 +1,6 @@
 import { fixed } from "../../limits/fixed.ts";
 import type { Limits } from "../../limits/limits.ts";
-import { saidOf, type Directory, type DirectoryEntry } from "../directory/directory.ts";
+import { fingerprint, type Directory, type DirectoryEntry } from "../directory/directory.ts";
 import type { Catalog } from "../offers/catalog.ts";
 
 interface Slot {
@@ -9,12 +9,12 @@ interface Slot {
   usedSinceLastSweep: boolean;
 }
 
-/** Catalogs that are kept in memory; the longest unused one is removed first. */
+/** Maximum number of cached catalogs. */
 export const cacheBounds = fixed({ catalogs: 512 });
 
 /**
- * Loaded catalogs, limited in number and total size. Eviction is second-chance, so a look-up only sets a flag;
- * concurrent loads of one server share their work.
+ * Loaded catalogs, limited in number and total size, with second-chance eviction, so that a lookup only sets a flag.
+ * Concurrent loads of a server share one promise.
  */
 export class CatalogCache {
   readonly #bytesMax: number;
@@ -39,7 +39,7 @@ export class CatalogCache {
     return this.#tenants.get(tenant)?.get(server)?.catalog;
   }
 
-  /** With `ifRoom`, keeps the catalog only when no other must be evicted. */
+  /** With `ifRoom`, caches the catalog only if no other must be evicted. */
   load(
     tenant: string,
     server: string,
@@ -53,7 +53,7 @@ export class CatalogCache {
     const promise = load()
       .then((catalog) => {
         const isCurrent = this.#loading.get(key)?.promise === promise;
-        if (isCurrent && !(ifRoom && this.#isBeyond(1, bytesOf(catalog)))) {
+        if (isCurrent && !(ifRoom && this.#exceeds(1, catalogBytes(catalog)))) {
           this.#put(tenant, server, { listed, catalog, usedSinceLastSweep: !ifRoom });
         }
         return catalog;
@@ -65,7 +65,7 @@ export class CatalogCache {
     return promise;
   }
 
-  /** The next look-up loads it again. */
+  /** Removes a server, also while it is being loaded. */
   drop(tenant: string, server: string): void {
     const slots = this.#tenants.get(tenant);
     if (slots) this.#remove(slots, server);
@@ -77,7 +77,7 @@ export class CatalogCache {
     const slots = this.#tenants.get(tenant) ?? new Map<string, Slot>();
     for (const [server, slot] of slots) {
       const listed = directory.servers.get(server);
-      if (listed === slot.listed || (listed?.enabled && saidOf(listed) === saidOf(slot.listed))) continue;
+      if (listed === slot.listed || (listed?.enabled && fingerprint(listed) === fingerprint(slot.listed))) continue;
       this.#remove(slots, server);
     }
     if (slots.size === 0) this.#tenants.delete(tenant);
@@ -92,11 +92,11 @@ export class CatalogCache {
     this.#remove(slots, server);
     slots.set(server, slot);
     this.#size += 1;
-    this.#bytes += bytesOf(slot.catalog);
-    while (this.#isBeyond(0, 0) && this.#size > 1) this.#evictOne();
+    this.#bytes += catalogBytes(slot.catalog);
+    while (this.#exceeds(0, 0) && this.#size > 1) this.#evictOne();
   }
 
-  #isBeyond(moreCatalogs: number, moreBytes: number): boolean {
+  #exceeds(moreCatalogs: number, moreBytes: number): boolean {
     return this.#size + moreCatalogs > cacheBounds.catalogs || this.#bytes + moreBytes > this.#bytesMax;
   }
 
@@ -105,7 +105,7 @@ export class CatalogCache {
     if (!slot) return;
     slots.delete(server);
     this.#size -= 1;
-    this.#bytes -= bytesOf(slot.catalog);
+    this.#bytes -= catalogBytes(slot.catalog);
   }
 
   #evictOne(): void {
@@ -120,6 +120,6 @@ export class CatalogCache {
   }
 }
 
-function bytesOf({ heldBytes = 0 }: Catalog): number {
+function catalogBytes({ heldBytes = 0 }: Catalog): number {
   return heldBytes;
 }

@@ -18,54 +18,53 @@ import {
 import { interpreterProblem } from "../../processes/interpreter.ts";
 import type { Store } from "../../store/store.ts";
 import { unlessDamaged } from "../../store/unless-damaged.ts";
-import type { KeptCode } from "./cached-code.ts";
+import type { CodeCache } from "./cached-code.ts";
 import type { CompileFor } from "./compile-queue.ts";
 
 export interface CompileOnce {
   (definition: Cid, source: DefinitionSource): Promise<CompiledResult>;
-  /** A definition with the packages that it reaches. Rejects as `loadDefinition` does. */
+  /** A definition with the packages that it imports. Rejects like `loadStoredDefinition`. */
   source(server: string, definition: Cid): Promise<DefinitionSource>;
-  /** The packages that all sources so far reach together. */
+  /** The packages that all sources loaded so far import. */
   packages(): PackagesInReach | undefined;
-  /** The compiled code of a definition in UTF-8. A copy damaged on disk is compiled again from the definition. */
+  /** The compiled code of a definition. If the stored copy is damaged, compiles again. */
   code(server: string, definition: Cid, bundle: Cid): Promise<Uint8Array>;
-  /** Keeps the stored result as long as the tenant. One that is gone is made again when its code is needed. */
-  hold(compiled: Pick<CompiledDefinition, "found" | "compiled">): Promise<void>;
+  /** Retains the stored result as long as the tenant exists. A missing one is compiled again when needed. */
+  retain(compiled: Pick<CompiledDefinition, "found" | "compiled">): Promise<void>;
 }
 
 const RETRY_AFTER_S = 5;
 
 /** Compiles definitions, and stores the results. */
-export interface CompilingParts {
+export interface CompileDependencies {
   readonly store: Store;
   readonly compile: CompileFor;
-  /** The key of what a compiler makes of a definition; that of `compile` by default. */
+  /** The key of a compiler's result for a definition. Default compiler: that of `compile`. */
   readonly compileKey: (
     definition: Cid,
     source: Pick<DefinitionSource, "language" | "server" | "packages">,
     compiler?: Cid,
   ) => string;
-  /** The packages that definitions may import. Default: those of the tenant now. */
+  /** The packages that definitions may import. Default: the tenant's current packages. */
   readonly packageSet?: PackageSet | undefined;
-  /** Looks up what was not compiled here. Default: the current claims of the tenant's boot image. */
+  /** Looks up results that were not compiled here. Default: the current claims of the tenant's boot image. */
   readonly claimed?: ClaimLookup;
-  /** Without it, code is read from the store for each process. */
-  readonly keptCode?: KeptCode | undefined;
+  /** Without it, code is read from the store for each guest process. */
+  readonly codeCache?: CodeCache | undefined;
 }
 
 /**
- * Discovers and bundles each source once, for the first caller that needs it (invariant 2). Results stay as long as the
- * tenant that uses them. Results compiled here take precedence over an image's claims. Throws `compiler_failed`, and
- * stores nothing, when the source is not at fault.
+ * Discovers and bundles each source once, on first use. Results are retained as long as the tenant exists, and take
+ * precedence over the claims of an image. Throws `compiler_failed`, and stores nothing, if the source is not at fault.
  */
-export function compilingOnce(
+export function createCompileOnce(
   tenant: string,
-  { store, compile, compileKey, claimed = findCurrentClaim, packageSet, keptCode }: CompilingParts,
+  { store, compile, compileKey, claimed = findCurrentClaim, packageSet, codeCache }: CompileDependencies,
 ): CompileOnce {
   const readTarball = (cid: Cid): Promise<Uint8Array | undefined> => unlessDamaged(store.content(tenant, cid));
-  const imported = new Set<string>();
+  const importedSpecifiers = new Set<string>();
   let set = packageSet;
-  const compileAnew = async (key: string, definition: Cid, source: DefinitionSource): Promise<CompiledResult> => {
+  const compileAndStore = async (key: string, definition: Cid, source: DefinitionSource): Promise<CompiledResult> => {
     const result = await compile(source, tenant, undefined, readTarball);
     const failure = result.problems.find(isServiceFault);
     if (failure)
@@ -79,56 +78,55 @@ export function compilingOnce(
     const loaded = await loadStoredDefinition(store, tenant, definition, server);
     const specifiers = findPackageImports(loaded);
     if (specifiers.length === 0) return loaded;
-    set ??= await packageSetOf(store, tenant);
-    for (const specifier of specifiers) imported.add(specifier);
+    set ??= await loadPackageSet(store, tenant);
+    for (const specifier of specifiers) importedSpecifiers.add(specifier);
     const packages = packagesInReach(set, specifiers);
     return packages ? { ...loaded, packages } : loaded;
   };
-  const packages = (): PackagesInReach | undefined => packagesInReach(set, imported);
+  const packages = (): PackagesInReach | undefined => packagesInReach(set, importedSpecifiers);
 
   const compileOnce = async (definition: Cid, source: DefinitionSource): Promise<CompiledResult> => {
     const key = compileKey(definition, source);
-    const known = await unlessDamaged(store.derived(key));
-    const compiled = known && tryReadCompiled(known);
-    if (compiled && (await isHeld(tenant, derivedKeys(key, compiled)))) return compiled;
-    return (await claimed(store, tenant, key)) ?? compileAnew(key, definition, source);
+    const stored = await unlessDamaged(store.derived(key));
+    const compiled = stored && tryReadCompiled(stored);
+    if (compiled && (await retain(tenant, derivedKeys(key, compiled)))) return compiled;
+    return (await claimed(store, tenant, key)) ?? compileAndStore(key, definition, source);
   };
 
-  /** True if the store fails, too: the result is still there, and is made again once it is not. */
-  const isHeld = (tenant: string, keys: readonly string[]): Promise<boolean> =>
+  /** Also true if the store fails: the result still exists, and a deleted one is compiled again. */
+  const retain = (tenant: string, keys: readonly string[]): Promise<boolean> =>
     store.holdDerived(tenant, keys).catch((error: unknown) => {
       if (error instanceof BerthError && error.code === "store_failed") return true;
       throw error;
     });
 
   const code = (server: string, definition: Cid, bundle: Cid): Promise<Uint8Array> =>
-    keptCode
-      ? keptCode.of(tenant, bundle, () => readCode(server, definition, bundle))
+    codeCache
+      ? codeCache.read(tenant, bundle, () => readCode(server, definition, bundle))
       : readCode(server, definition, bundle);
 
   const readCode = async (server: string, definition: Cid, bundle: Cid): Promise<Uint8Array> => {
     const read = async (): Promise<Uint8Array | undefined> => {
       const bytes = await unlessDamaged(store.derived(bundle));
       if (bytes && matches(bundle, bytes)) return bytes;
-      // A claimed bundle is content of the tenant.
+      // The bundle of a claim is content of the tenant.
       return unlessDamaged(store.content(tenant, bundle));
     };
     let bytes = await read();
     if (!bytes) {
-      const made = await source(server, definition);
-      await compileAnew(compileKey(definition, made), definition, made);
+      const current = await source(server, definition);
+      await compileAndStore(compileKey(definition, current), definition, current);
       bytes = await read();
     }
     if (!bytes) throw new BerthError("content_missing", bundle);
     return bytes;
   };
-  const hold: CompileOnce["hold"] = async ({ found, compiled }) => {
-    if (compiled !== null) await isHeld(tenant, derivedKeys(compiled, found));
+  const retainCompiled: CompileOnce["retain"] = async ({ found, compiled }) => {
+    if (compiled !== null) await retain(tenant, derivedKeys(compiled, found));
   };
-  return Object.assign(compileOnce, { source, packages, code, hold });
+  return Object.assign(compileOnce, { source, packages, code, retain: retainCompiled });
 }
 
-/** The compiled definition of a server. */
 export interface CompiledDefinition {
   readonly found: CompiledResult;
   readonly language: DefinitionSource["language"];
@@ -137,17 +135,17 @@ export interface CompiledDefinition {
   readonly compiled: string | null;
 }
 
-/** A server without a definition has no code; one whose entry offers nothing either is refused. */
-export async function compiledDefinition(
+/** Compiles a server's definition. Rejects with `server_refused` if there is neither code nor an offer in the entry. */
+export async function compileDefinition(
   server: string,
   { definition, entry }: { definition: Cid | undefined; entry: ServerEntry },
   compileOnce: CompileOnce,
-  { compileKey, writable }: CompilingParts & { readonly writable: boolean },
+  { compileKey, writable }: CompileDependencies & { readonly writable: boolean },
 ): Promise<CompiledDefinition> {
   if (definition === undefined) {
     const offers = [...entry.resources, ...Object.keys(entry.prompts), ...Object.keys(entry.transforms)];
     if (offers.length === 0) {
-      throw refused(server, [problem("missing-definition", "No definition is named for this server")]);
+      throw refused(server, [problem("missing-definition", "This server has no definition")]);
     }
     const found = { ...emptyDiscovery, problems: [], bundle: null };
     return { found, language: "typescript", bundle: null, compiled: null };
@@ -163,7 +161,7 @@ export async function compiledDefinition(
   return { found, language, bundle: found.bundle, compiled: compileKey(definition, source) };
 }
 
-/** Reports the first error of the whole server: an error of one tool seldom stops it. */
+/** Uses the first error that affects the whole server, if any, because an error of one tool rarely prevents serving. */
 export function refused(server: string, problems: readonly Problem[]): BerthError {
   const errors = problems.filter(({ severity }) => severity === "error");
   const first = errors.find(({ tool }) => tool === undefined) ?? errors[0] ?? problems[0];
@@ -174,16 +172,16 @@ function problem(code: string, message: string): Problem {
   return { code, message, severity: "error" };
 }
 
-const setsRead = new BoundedMap<Cid, PackageSet | undefined>(64);
+const packageSets = new BoundedMap<Cid, PackageSet | undefined>(64);
 
-/** The packages of a tenant: the value of its variable `packages`; undefined where it has none, or none that can be read. */
-export async function packageSetOf(store: Store, tenant: string): Promise<PackageSet | undefined> {
+/** The packages in a tenant's variable `packages`; undefined if it is missing or unreadable. */
+export async function loadPackageSet(store: Store, tenant: string): Promise<PackageSet | undefined> {
   const record = await store.name(tenant, "variable", PACKAGES);
   if (!record) return undefined;
-  if (!setsRead.has(record.cid)) {
+  if (!packageSets.has(record.cid)) {
     const bytes = await unlessDamaged(store.content(tenant, record.cid));
     if (!bytes) return undefined;
-    setsRead.set(record.cid, readPackageSet(new TextDecoder().decode(bytes)));
+    packageSets.set(record.cid, readPackageSet(new TextDecoder().decode(bytes)));
   }
-  return setsRead.get(record.cid);
+  return packageSets.get(record.cid);
 }

@@ -4,7 +4,7 @@ import type { CancelSignal } from "../../lib/cancellation.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { FairSemaphore } from "../../lib/fair-semaphore.ts";
 
-/** Rejects with `cancelled` when the caller gives up before compilation begins. */
+/** Rejects with `cancelled` if `signal` is aborted before compilation starts. */
 export type CompileFor = (
   source: DefinitionSource,
   tenant: string,
@@ -14,22 +14,22 @@ export type CompileFor = (
 
 type Compile = (source: DefinitionSource, help?: CompilerHelp) => Promise<Compiled>;
 
-/** Processor time of one definition on the quick lane, in ms: several times the usual. */
+/** CPU time limit in the quick queue, in ms: several times the usual. */
 export const QUICK_COMPILE_MS = 2_000;
-/** How long a tenant starts on the patient lane after one of its definitions took longer. */
-const PATIENT_FOR_MS = 60_000;
+/** How long a tenant skips the quick queue after exceeding its limit. */
+const PATIENT_MS = 60_000;
 
 /**
- * Compiles one definition per lane at a time and rotates among the waiting tenants, so that one that saves a hundred
- * times does not block the others. `quick` gives up after `QUICK_COMPILE_MS`; `patient`, on a lane of its own, then
- * compiles again what took too long or too much memory.
+ * Compiles one definition per queue at a time, round-robin among tenants, so that a tenant with many saves does not block
+ * the others. `quick` stops after `QUICK_COMPILE_MS`; `patient`, in a second queue, then retries what exceeded the time or
+ * memory limit.
  */
-export function compilingInTurn(
+export function createCompileQueue(
   quick: Compile,
   patient: Compile,
-  describingFor?: (tenant: string) => DescribeSchemas,
+  createDescriber?: (tenant: string) => DescribeSchemas,
 ): CompileFor {
-  const turns = { quick: newTurns(), patient: newTurns() };
+  const queues = { quick: createQueue(), patient: createQueue() };
   /** By tenant, on the clock of `performance.now()`. */
   const patientUntil = new Map<string, number>();
 
@@ -40,40 +40,40 @@ export function compilingInTurn(
   };
 
   return async (source, tenant, signal, tarballs) => {
-    const help = { tarballs, describe: describingFor?.(tenant) };
-    // Types of packages take longer than the quick lane has.
+    const help = { tarballs, describe: createDescriber?.(tenant) };
+    // The types of packages take longer than the quick limit.
     if (!source.packages && !isPatient(tenant)) {
-      const compiled = await inTurn(turns.quick, tenant, () => quick(source, help), signal);
-      if (!compiled.problems.some(({ code }) => TOO_MUCH.has(code))) return compiled;
-      patientUntil.set(tenant, performance.now() + PATIENT_FOR_MS);
+      const compiled = await runQueued(queues.quick, tenant, () => quick(source, help), signal);
+      if (!compiled.problems.some(({ code }) => RETRIABLE_PROBLEMS.has(code))) return compiled;
+      patientUntil.set(tenant, performance.now() + PATIENT_MS);
     }
-    return inTurn(turns.patient, tenant, () => patient(source, help), signal);
+    return runQueued(queues.patient, tenant, () => patient(source, help), signal);
   };
 }
 
-/** Problems that a compiler with more time or fresh memory may not have. */
-const TOO_MUCH: ReadonlySet<string> = new Set(["compiler-timeout", "compiler-memory"]);
+/** Problems that more time or memory may solve. */
+const RETRIABLE_PROBLEMS: ReadonlySet<string> = new Set(["compiler-timeout", "compiler-memory"]);
 
-function newTurns(): FairSemaphore {
+function createQueue(): FairSemaphore {
   return new FairSemaphore(1, Infinity, () => 1);
 }
 
-async function inTurn<T>(
-  turns: FairSemaphore,
+async function runQueued<T>(
+  queue: FairSemaphore,
   tenant: string,
   work: () => Promise<T>,
   signal: CancelSignal | undefined,
 ): Promise<T> {
   if (signal?.aborted) throw new BerthError("cancelled");
   let leave = (): void => {};
-  const turn = turns.enter(tenant, (leaveQueue) => (leave = leaveQueue));
+  const entered = queue.enter(tenant, (leaveQueue) => (leave = leaveQueue));
   signal?.addEventListener("abort", leave);
-  const isTurn = await turn;
+  const isEntered = await entered;
   signal?.removeEventListener("abort", leave);
-  if (!isTurn) throw new BerthError("cancelled");
+  if (!isEntered) throw new BerthError("cancelled");
   try {
     return await work();
   } finally {
-    turns.leave(tenant);
+    queue.leave(tenant);
   }
 }

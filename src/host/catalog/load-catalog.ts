@@ -14,7 +14,7 @@ import { buildCatalog, type LoadDependencies, type PreparedRelease } from "./bui
 import { refused } from "./compile-once.ts";
 import { recordRelease, type RecordRelease } from "./release-recorder.ts";
 
-/** A server as one host has loaded it, which another host of the same tenant need not load again. */
+/** The result of loading a server, for reuse by another host of the same tenant. */
 export interface PreparedServer {
   readonly checked: ReadEntry;
   readonly release: PreparedRelease;
@@ -22,17 +22,17 @@ export interface PreparedServer {
 
 export interface Loaded {
   readonly catalog: Catalog;
-  /** Absent if loading the server again may give something else. */
+  /** Absent if loading the server again may have another result. */
   readonly prepared?: PreparedServer;
 }
 
 interface LoadOptions {
   readonly record?: RecordRelease;
-  /** The result of loading the server by the same directory entry. */
+  /** From an earlier load with the same directory entry. */
   readonly prepared?: PreparedServer | undefined;
 }
 
-/** Makes a server ready to serve: definition and entry → what was compiled and configured → release → catalog. */
+/** Loads a server: definition and entry → compiled and configured → release → catalog. */
 export async function loadCatalog(
   tenant: string,
   server: string,
@@ -45,7 +45,7 @@ export async function loadCatalog(
   try {
     return await load(tenant, server, listed, port, dependencies, options);
   } catch (error) {
-    throw refusalOf(tenant, server, error, dependencies.log);
+    throw toRefusal(tenant, server, error, dependencies.log);
   }
 }
 
@@ -57,44 +57,42 @@ async function load(
   dependencies: LoadDependencies,
   { prepared, record = (...release) => recordRelease(dependencies, ...release) }: LoadOptions,
 ): Promise<Loaded> {
-  const takeTurns = createYielder();
-  // The directory read it without its schemas, because most servers are never requested.
+  const yieldIfDue = createYielder();
+  // The directory does not validate schemas, because most servers are never requested.
   const checked =
     prepared?.checked ??
     (await readCheckedEntry(server, read.raw, (schema) => dependencies.checks.faultOf(tenant, schema)));
   const { entry, problems } = checked;
-  await takeTurns();
+  await yieldIfDue();
   const hiddenNames = new Set(hidden);
   const isHidden = ({ name }: Offer): boolean => hiddenNames.has(name);
-  const made = { definition, entry, isHidden };
-  const building = buildCatalog(tenant, server, made, port, dependencies, prepared?.release);
-  const built = await building.catch((error: unknown) => {
-    throw damaged(server, error);
+  const input = { definition, entry, isHidden };
+  const pending = buildCatalog(tenant, server, input, port, dependencies, prepared?.release);
+  const built = await pending.catch((error: unknown) => {
+    throw refuseDamaged(server, error);
   });
   const { catalog, blocks } = built;
   if (dependencies.writable) await record(tenant, server, catalog.release, blocks, entry.upstream !== undefined);
-  const written = blocks.find(({ cid }) => cid === catalog.contractCid)?.bytes.length;
-  const heldBytes = written && written + VALUE_BYTES * countValues(catalog.contract, contractBounds.contractValues);
+  const contractLength = blocks.find(({ cid }) => cid === catalog.contractCid)?.bytes.length;
+  const heldBytes =
+    contractLength && contractLength + VALUE_BYTES * countValues(catalog.contract, contractBounds.contractValues);
   const all = [...problems, ...catalog.problems];
   return {
     catalog: { ...catalog, ...(heldBytes !== undefined && { heldBytes }), problems: all },
-    ...(built.prepared && isLasting(entry, all) && { prepared: { checked, release: built.prepared } }),
+    ...(built.prepared && isReusable(entry, all) && { prepared: { checked, release: built.prepared } }),
   };
 }
 
-/** False if loading it again may give something else: code of a tenant takes part, or what failed may succeed. */
-function isLasting({ transforms }: ServerEntry, problems: readonly Problem[]): boolean {
+/** False if transforms run, or an error may be temporary: then loading again may have another result. */
+function isReusable({ transforms }: ServerEntry, problems: readonly Problem[]): boolean {
   return Object.keys(transforms).length === 0 && problems.every(({ severity }) => severity !== "error");
 }
 
-/** Memory that an object, a list or a member takes besides its text. */
+/** Overhead in memory of an object, list or property, in addition to its JSON. */
 const VALUE_BYTES = 64;
 
-/**
- * Turns a server's failure into an error that may be shown. An unforeseen one goes to the log and affects that server
- * alone: everything else is served, listed and edited as ever.
- */
-export function refusalOf(tenant: string, server: string, error: unknown, log: Log): BerthError {
+/** Converts a failure to load a server into an error for clients. Unexpected ones are logged, and affect one server. */
+export function toRefusal(tenant: string, server: string, error: unknown, log: Log): BerthError {
   if (error instanceof BerthError) return error;
   if (isDescriptorShortage(error)) return noDescriptors(error);
   log.error({ err: error, tenant, server }, "a server failed unexpectedly");
@@ -102,8 +100,8 @@ export function refusalOf(tenant: string, server: string, error: unknown, log: L
   return refused(server, [{ code: "unforeseen", message, severity: "error" }]);
 }
 
-/** Refuses only the server whose stored content cannot be read, and says what to do. */
-function damaged(server: string, error: unknown): unknown {
+/** Converts errors of damaged content into a refusal of the server that says what to do. */
+function refuseDamaged(server: string, error: unknown): unknown {
   if (!(error instanceof BerthError)) return error;
   if (error.code !== "content_corrupt" && error.code !== "content_missing") return error;
   const message = `Its stored content is damaged (${error.message}): save its definition again, or restore a backup`;

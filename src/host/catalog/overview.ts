@@ -6,111 +6,108 @@ import type { DirectoryEntry } from "../directory/directory.ts";
 import type { Catalog } from "../offers/catalog.ts";
 import type { ApprovalDependencies } from "./approvals.ts";
 import type { CatalogCache } from "./catalog-cache.ts";
-import { refusalOf } from "./load-catalog.ts";
-import { allowedLaunch, type UpstreamDependencies } from "./upstream-catalog.ts";
+import { toRefusal } from "./load-catalog.ts";
+import { checkLaunch, type UpstreamDependencies } from "./upstream-catalog.ts";
 
-/** A server with its state. */
 export interface ServerSummary {
   readonly name: string;
-  /** Comes with Berth: it has no definition or entry to edit. */
+  /** Part of Berth: there is no definition or entry to edit. */
   readonly isBuiltIn?: boolean;
-  /** `unstarted`, `starting`: an upstream of which nothing is known yet; its callers wait. */
+  /** `unstarted`, `starting`: an upstream whose contract is not known yet; calls wait. */
   readonly state: "ready" | "disabled" | "refused" | "unstarted" | "starting";
   readonly description?: string;
   readonly catalog?: Catalog;
   readonly problems: readonly Problem[];
 }
 
-/** A server in a few words, for long lists. */
+/** A short summary of a server, for lists. */
 export interface Overview {
   readonly name: string;
   readonly state: ServerSummary["state"];
   readonly description?: string;
   readonly problems: readonly Problem[];
   readonly isBuiltIn?: boolean;
-  /** The names of its tools, in the order of the contract. */
+  /** Names of tools, in the order of the contract. */
   readonly tools: readonly string[];
-  /** The language of its definition; absent where there is none, or nothing is known of it. */
+  /** Language of the definition, if known. */
   readonly language?: Catalog["language"];
   /** The tools that start programs. */
   readonly starting?: Catalog["starting"];
 }
 
 interface Servers {
-  /** The catalog if it is loaded now. */
+  /** The catalog, if loaded. */
   readonly loaded: (name: string) => Catalog | undefined;
   readonly summarize: (name: string, listed: DirectoryEntry) => Promise<ServerSummary>;
 }
 
 /**
- * Overviews of servers that serve, kept while their definition and entry stand: every look at the list would otherwise
- * load again the servers whose catalogs do not fit in memory.
+ * Caches overviews of served servers while their definition and entry are unchanged. Otherwise each listing would load
+ * the servers whose catalogs do not fit in memory.
  */
 export class Overviews {
-  readonly #known = new WeakMap<DirectoryEntry, { overview: Overview; release: Cid; contract: Cid }>();
+  readonly #cached = new WeakMap<DirectoryEntry, { overview: Overview; release: Cid; contract: Cid }>();
 
   async read(
     servers: readonly { readonly name: string; readonly listed: DirectoryEntry }[],
     { loaded, summarize }: Servers,
   ): Promise<Overview[]> {
     return mapYielding(servers, async ({ name, listed }) => {
-      const known = this.#known.get(listed);
-      const catalog = known && loaded(name);
-      const isSame = !catalog || (catalog.release === known.release && catalog.contractCid === known.contract);
-      return known && isSame ? known.overview : this.#note(listed, await summarize(name, listed));
+      const cached = this.#cached.get(listed);
+      const catalog = cached && loaded(name);
+      const isSame = !catalog || (catalog.release === cached.release && catalog.contractCid === cached.contract);
+      return cached && isSame ? cached.overview : this.#cache(listed, await summarize(name, listed));
     });
   }
 
-  /** The server may have changed under the same entry. */
+  /** Call when a server may have changed with the same entry. */
   forget(listed: DirectoryEntry): void {
-    this.#known.delete(listed);
+    this.#cached.delete(listed);
   }
 
-  /** Keeps the overviews of entries that say the same in the new directory. */
+  /** Carries over the overviews of entries that are equal in the new directory. */
   follow(before: ReadonlyMap<string, DirectoryEntry> | undefined, now: ReadonlyMap<string, DirectoryEntry>): void {
     for (const [name, listed] of now) {
       const earlier = before?.get(name);
       if (earlier === listed) continue;
-      const known = earlier && this.#known.get(earlier);
-      if (known && JSON.stringify(earlier) === JSON.stringify(listed)) this.#known.set(listed, known);
+      const cached = earlier && this.#cached.get(earlier);
+      if (cached && JSON.stringify(earlier) === JSON.stringify(listed)) this.#cached.set(listed, cached);
     }
   }
 
-  #note(listed: DirectoryEntry, { catalog, ...summary }: ServerSummary): Overview {
+  #cache(listed: DirectoryEntry, { catalog, ...summary }: ServerSummary): Overview {
     const tools = catalog?.contract.tools ?? [];
-    const about = summary.description ?? (tools.length === 1 ? tools[0]!.description : undefined);
+    const description = summary.description ?? (tools.length === 1 ? tools[0]!.description : undefined);
     const overview = {
       tools: tools.map(({ name }) => name),
       ...summary,
       problems: listedProblems(summary.problems),
-      ...(about !== undefined && { description: about }),
+      ...(description !== undefined && { description: description }),
       ...(catalog?.language && { language: catalog.language }),
       starting: catalog?.starting,
     };
-    // A server refused now may be served next time.
-    if (catalog) this.#known.set(listed, { overview, release: catalog.release, contract: catalog.contractCid });
+    // A refused server may be served next time.
+    if (catalog) this.#cached.set(listed, { overview, release: catalog.release, contract: catalog.contractCid });
     return overview;
   }
 }
 
-/**
- * Summarizes servers, each with its state. `peek` gives what is loaded; `look` loads it, and keeps it if there is room.
- */
+/** Summarizes a server. `look` loads it without evicting others. */
 export function createSummarize(
   dependencies: Omit<ApprovalDependencies, "isTrial"> &
     Pick<UpstreamDependencies, "approvals" | "mayStartPrograms" | "log">,
   catalogs: Pick<CatalogCache, "peek">,
-  look: (tenant: string, name: string) => Catalog | Promise<Catalog>,
+  inspect: (tenant: string, name: string) => Catalog | Promise<Catalog>,
 ): (tenant: string, name: string, listed: DirectoryEntry) => Promise<ServerSummary> {
   const { upstreams, approvals } = dependencies;
 
   return summarize;
 
-  /** A list of servers must not wait for upstreams to start, which may take minutes. */
-  async function unknownUpstream(tenant: string, name: string, { entry, refused, enabled }: DirectoryEntry) {
+  /** Lists must not wait for upstreams to start, which may take minutes. */
+  async function unloadedUpstream(tenant: string, name: string, { entry, refused, enabled }: DirectoryEntry) {
     const uri = entry.upstream;
     if (uri === undefined || refused || !enabled || !upstreams || catalogs.peek(tenant, name)) return undefined;
-    allowedLaunch(tenant, name, { uri, secrets: entry.secrets }, dependencies);
+    checkLaunch(tenant, name, { uri, secrets: entry.secrets }, dependencies);
     const isKnown =
       upstreams.find(tenant, name, entry)?.observed ??
       (await approvals?.recall(tenant, name, uri, entry, dependencies));
@@ -127,19 +124,19 @@ export function createSummarize(
     const { entry } = listed;
     const description = entry.description === undefined ? {} : { description: entry.description };
     try {
-      const unknown = await unknownUpstream(tenant, name, listed);
+      const unknown = await unloadedUpstream(tenant, name, listed);
       if (unknown) return { name, ...description, ...unknown };
-      const catalog = await look(tenant, name);
+      const catalog = await inspect(tenant, name);
       return { name, state: "ready", ...description, catalog, problems: catalog.problems };
     } catch (error) {
-      const told = refusalOf(tenant, name, error, dependencies.log);
-      const state = told.code === "server_disabled" ? "disabled" : "refused";
-      return { name, state, ...description, problems: problemsOf(told) };
+      const refusal = toRefusal(tenant, name, error, dependencies.log);
+      const state = refusal.code === "server_disabled" ? "disabled" : "refused";
+      return { name, state, ...description, problems: errorProblems(refusal) };
     }
   }
 }
 
-function problemsOf(error: BerthError): readonly Problem[] {
+function errorProblems(error: BerthError): readonly Problem[] {
   const problems = error.data?.["problems"] as readonly Problem[] | undefined;
   if (problems || error.code === "server_disabled") return problems ?? [];
   return [{ code: error.code.replaceAll("_", "-"), message: error.message, severity: "error" }];

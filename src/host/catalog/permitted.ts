@@ -6,40 +6,40 @@ import type { Catalog, Contract } from "../offers/catalog.ts";
 import { viewRoom, type Kept } from "../offers/view-cache.ts";
 
 /**
- * Narrows a catalog to what a principal may use: its lists show only that, and nothing else can be called, read or
- * completed. A principal that may use everything gets the catalog itself, with its serialized lists.
+ * Narrows a catalog to what a principal may list, call, read and complete. A principal that may use everything gets the
+ * catalog itself, with its serialized lists.
  */
 export function permittedCatalog(catalog: Catalog, principal: Principal | undefined): Catalog | Promise<Catalog> {
   if (!principal) return catalog;
-  let views = viewsOf.get(catalog);
-  if (!views) viewsOf.set(catalog, (views = { keys: new Map(), made: new Map(), making: new Map() }));
-  const known = views.keys.get(principal.rights);
-  if (known) {
-    known.kept.used = true;
-    if (known.key === ALL) return catalog;
-    const made = views.made.get(known.key);
-    if (made) {
-      made.kept.used = true;
-      return made.view;
+  let views = viewsByCatalog.get(catalog);
+  if (!views) viewsByCatalog.set(catalog, (views = { keys: new Map(), views: new Map(), pending: new Map() }));
+  const cachedKey = views.keys.get(principal.rights);
+  if (cachedKey) {
+    cachedKey.kept.used = true;
+    if (cachedKey.key === ALL) return catalog;
+    const cachedView = views.views.get(cachedKey.key);
+    if (cachedView) {
+      cachedView.kept.used = true;
+      return cachedView.view;
     }
   }
-  if (!catalog.narrow) return narrowed(catalog, principal, views);
-  return views.making.get(principal.rights) ?? narrowing(catalog, catalog.narrow, principal, views);
+  if (!catalog.narrow) return narrowServer(catalog, principal, views);
+  return views.pending.get(principal.rights) ?? narrowAggregate(catalog, catalog.narrow, principal, views);
 }
 
-/** The narrowed views of a catalog, for principals that may use a part of it. A call costs three look-ups. */
+/** Cached views of a catalog for principals that may use a part of it. */
 interface Views {
-  /** By rights: the key of their view. */
+  /** The key of a view, by rights. */
   readonly keys: Map<string, { readonly key: string; readonly kept: Kept }>;
-  /** Principals that may use the same of a single server share a view, and the lists that are written for it. */
-  readonly made: Map<string, { readonly view: Catalog; readonly kept: Kept }>;
-  readonly making: Map<string, Promise<Catalog>>;
+  /** Principals that may use the same part of a server share a view and its serialized lists. */
+  readonly views: Map<string, { readonly view: Catalog; readonly kept: Kept }>;
+  readonly pending: Map<string, Promise<Catalog>>;
 }
 
-const viewsOf = new WeakMap<Catalog, Views>();
+const viewsByCatalog = new WeakMap<Catalog, Views>();
 const ALL = "";
 
-/** Approximate memory use of each. */
+/** Approximate sizes in memory. */
 const [KEY_BYTES, VIEW_BYTES, SERVER_BYTES, ITEM_BYTES] = [600, 2_000, 400, 200];
 
 function setKey(views: Views, rights: string, key: string): void {
@@ -53,12 +53,12 @@ function setView(views: Views, key: string, view: Catalog): void {
     (sum, { length }) => sum + length,
     0,
   );
-  const kept = viewRoom.keep(views.made, key, VIEW_BYTES + servers * SERVER_BYTES + items * ITEM_BYTES);
-  views.made.set(key, { view, kept });
+  const kept = viewRoom.keep(views.views, key, VIEW_BYTES + servers * SERVER_BYTES + items * ITEM_BYTES);
+  views.views.set(key, { view, kept });
 }
 
-/** Which tools of a server a principal may call, at its own address and at the one of all servers. */
-export function callableBy(
+/** Returns a predicate for the tools of a server that a principal may call. */
+export function createCallFilter(
   principal: Principal,
   { server, starting }: Pick<Catalog, "server" | "starting">,
 ): (tool: string) => boolean {
@@ -66,9 +66,9 @@ export function callableBy(
   return (tool) => principal.permits("call", server, tool) && (mayStart || !starting.has(tool));
 }
 
-function narrowed(catalog: Catalog, principal: Principal, views: Views): Catalog {
+function narrowServer(catalog: Catalog, principal: Principal, views: Views): Catalog {
   const { server, contract } = catalog;
-  const calls = callableBy(principal, catalog);
+  const calls = createCallFilter(principal, catalog);
   const reads = principal.permits("read", server);
   const tools = contract.tools.filter(({ name }) => calls(name));
   const callsAll = tools.length === contract.tools.length && (tools.length > 0 || principal.permits("call", server));
@@ -78,43 +78,43 @@ function narrowed(catalog: Catalog, principal: Principal, views: Views): Catalog
   }
   const key = `${reads} ${callsAll ? "" : rawBlock(JSON.stringify(tools.map(({ name }) => name))).cid}`;
   setKey(views, principal.rights, key);
-  const known = views.made.get(key);
-  if (known) return known.view;
-  const view = viewOf(catalog, { tools, callsAll, reads });
+  const cachedView = views.views.get(key);
+  if (cachedView) return cachedView.view;
+  const view = createView(catalog, { tools, callsAll, reads });
   setView(views, key, view);
   return view;
 }
 
-function narrowing(
+function narrowAggregate(
   catalog: Catalog,
   narrow: NonNullable<Catalog["narrow"]>,
   principal: Principal,
   views: Views,
 ): Promise<Catalog> {
   const { rights } = principal;
-  const making = narrow(principal)
+  const pending = narrow(principal)
     .then((view) => {
       setKey(views, rights, view === catalog ? ALL : rights);
       if (view !== catalog) setView(views, rights, view);
       return view;
     })
-    // The callers that wait hear of a failure, and the next one tries again.
-    .finally(() => views.making.delete(rights));
-  views.making.set(rights, making);
-  return making;
+    // A failure is not cached: only waiting callers get it.
+    .finally(() => views.pending.delete(rights));
+  views.pending.set(rights, pending);
+  return pending;
 }
 
 interface Permitted {
   readonly tools: Catalog["contract"]["tools"];
   readonly callsAll: boolean;
-  /** May use everything that is not a tool. */
+  /** May use everything except tools. */
   readonly reads: boolean;
 }
 
-function viewOf(catalog: Catalog, { tools, callsAll, reads }: Permitted): Catalog {
+function createView(catalog: Catalog, { tools, callsAll, reads }: Permitted): Catalog {
   const { contract, readsUris = false } = catalog;
   const names = new Set(tools.map(({ name }) => name));
-  // Only callers that may call all may call a tool that no list shows.
+  // An unlisted tool requires the right to call all tools.
   const calls = (name: string): boolean => callsAll || names.has(name);
   return {
     ...catalog,
@@ -128,7 +128,7 @@ function viewOf(catalog: Catalog, { tools, callsAll, reads }: Permitted): Catalo
     tool: (name) => (calls(name) ? catalog.tool(name) : undefined),
     identity: (name) => (calls(name) ? catalog.identity(name) : undefined),
     resource: async (uri) => (reads ? catalog.resource(uri) : undefined),
-    gives: (uri) => reads && catalog.gives(uri),
+    servesUri: (uri) => reads && catalog.servesUri(uri),
     prompt: (name) => (reads ? catalog.prompt(name) : undefined),
     completer: (of, argument) => (reads ? catalog.completer(of, argument) : undefined),
     memo: new Map(),

@@ -5,12 +5,11 @@ import type { Log } from "../../lib/log.ts";
 import type { Store } from "../../store/store.ts";
 import { cacheBounds } from "./catalog-cache.ts";
 
-/** The parts that writing releases needs. */
 interface PutDependencies {
   readonly store: Store;
-  /** The identity of the compiler, which a release records. */
+  /** The identity of the compiler, recorded with each release. */
   readonly compiler: Cid;
-  /** Bytes of content that a tenant may hold; unlimited without it. */
+  /** The storage quota of a tenant; unlimited by default. */
   readonly storedBytesOf?: (tenant: string) => number;
 }
 
@@ -18,191 +17,196 @@ export interface RecorderDependencies extends PutDependencies {
   readonly log: Log;
 }
 
-/** Records a release, so that it stays addressable and its name's history lists the server's versions. */
+/** Records a release, so that it remains addressable and is listed in the server's history. */
 export type RecordRelease = (
   tenant: string,
   server: string,
   release: Cid,
   blocks: readonly Block[],
-  /** An upstream's release, which may change by itself. */
-  isOfOthers?: boolean,
+  /** The release of an upstream, which can change without an edit. */
+  isUpstream?: boolean,
 ) => Promise<void>;
 
-/** Tells whether the server still is in the store what it was loaded as. */
-export type IsOfNow = () => Promise<boolean>;
+/** True if the server in the store is still the one that was loaded. */
+export type IsCurrent = () => Promise<boolean>;
 
-interface Recorded {
+interface ReleaseRecord {
   readonly server: string;
   readonly release: Cid;
   readonly blocks: readonly Block[];
-  readonly isOfOthers?: boolean | undefined;
-  /** The release that it follows, if it may follow no other. */
+  readonly isUpstream?: boolean | undefined;
+  /** If set, the write fails unless this is the current release. */
   readonly expected?: Cid | null;
 }
 
-interface Waiting extends Recorded {
+interface PendingRecord extends ReleaseRecord {
   readonly tenant: string;
-  /** The server's last release when this one was made: what was saved since must not be undone. */
+  /** The current release when this one was created: later saves must not be undone. */
   readonly expected: Cid | null;
 }
 
-/** Releases written in one transaction, which takes some milliseconds. */
-const RECORDS_AT_ONCE = 16;
-const AGAIN_MS = 1_000;
+/** Releases per transaction, which takes a few milliseconds. */
+const BATCH_SIZE = 16;
+const RETRY_DELAY_MS = 1_000;
 
 /**
- * Records the releases of servers. One that the store cannot take now is served all the same, and recorded later; one
- * that is not written when the process ends is written when its server is loaded again.
+ * Records releases of servers. While the store is unavailable, releases are served and recorded later. A release that is
+ * unrecorded when the process exits is recorded when its server is loaded again.
  */
 export class ReleaseRecorder {
   readonly #dependencies: RecorderDependencies;
   readonly #onDropped: (tenant: string, server: string) => void;
-  readonly #waiting = new Map<string, Waiting>();
+  readonly #pending = new Map<string, PendingRecord>();
   #writing: Promise<void> | undefined;
-  /** Set while the store fails. */
-  #again: NodeJS.Timeout | undefined;
+  /** Retry timer while the store fails. */
+  #retryTimer: NodeJS.Timeout | undefined;
   #isFailing = false;
 
-  /** `onDropped` hears of a server that must be loaded again before it is served: its release was not recorded. */
+  /** `onDropped` is called for a server that must be loaded again because its release was not recorded. */
   constructor(dependencies: RecorderDependencies, onDropped: (tenant: string, server: string) => void) {
     this.#dependencies = dependencies;
     this.#onDropped = onDropped;
   }
 
   /**
-   * Resolves when the release is recorded, or cannot be now. What another process has saved meanwhile stays: a server that
-   * was loaded as it was before is recorded when it is loaded again.
+   * Resolves when the release is recorded, or queued because the store is unavailable. Does nothing if another process has
+   * saved the server meanwhile: it is recorded when it is loaded again.
    */
-  record(isOfNow: IsOfNow): RecordRelease {
-    return async (tenant, server, release, blocks, isOfOthers) => {
-      const expected = await this.#followedBy(tenant, server, release, isOfNow);
+  record(isCurrent: IsCurrent): RecordRelease {
+    return async (tenant, server, release, blocks, isUpstream) => {
+      const expected = await this.#findPredecessor(tenant, server, release, isCurrent);
       if (expected === undefined) return;
-      const one = { tenant, server, release, blocks, isOfOthers, expected };
+      const one = { tenant, server, release, blocks, isUpstream, expected };
       try {
         await put(this.#dependencies, tenant, [one]);
       } catch (error) {
-        if (isMoved(error)) return;
-        if (!isOfStore(error)) throw error;
-        this.#wait(one);
-        this.#failed(error);
+        if (isConflict(error)) return;
+        if (!isStoreError(error)) throw error;
+        this.#enqueue(one);
+        this.#scheduleRetry(error);
       }
     };
   }
 
-  /** Records without waiting for the disk, for callers that go through very many servers. */
-  recordLater(isOfNow: IsOfNow): RecordRelease {
-    return async (tenant, server, release, blocks, isOfOthers) => {
-      const expected = await this.#followedBy(tenant, server, release, isOfNow);
+  /** Records in the background, for callers that load many servers. */
+  recordLater(isCurrent: IsCurrent): RecordRelease {
+    return async (tenant, server, release, blocks, isUpstream) => {
+      const expected = await this.#findPredecessor(tenant, server, release, isCurrent);
       if (expected === undefined) return;
-      this.#wait({ tenant, server, release, blocks, isOfOthers, expected });
-      if (!this.#again) this.#writing ??= this.#write();
+      this.#enqueue({ tenant, server, release, blocks, isUpstream, expected });
+      if (!this.#retryTimer) this.#writing ??= this.#write();
     };
   }
 
-  /** The server's last release, null if it has none; undefined if there is nothing to record. */
-  async #followedBy(tenant: string, server: string, release: Cid, isOfNow: IsOfNow): Promise<Cid | null | undefined> {
+  /** The current release that the new one replaces, null if none; undefined if there is nothing to record. */
+  async #findPredecessor(
+    tenant: string,
+    server: string,
+    release: Cid,
+    isCurrent: IsCurrent,
+  ): Promise<Cid | null | undefined> {
     const current = (await this.#dependencies.store.name(tenant, "release", server))?.cid ?? null;
-    // In this order: a save after the first reading moves the name from what it was.
-    return current !== release && (await isOfNow()) ? current : undefined;
+    // Read the name first: a save after this read makes the write fail.
+    return current !== release && (await isCurrent()) ? current : undefined;
   }
 
-  /** Resolves when no record of a server is pending; undefined when none is. */
-  settled(tenant: string, server: string): Promise<void> | undefined {
-    return this.#waiting.has(keyOf(tenant, server)) ? this.#writing : undefined;
+  /** Resolves when pending records of a server are written; undefined if there are none. */
+  whenWritten(tenant: string, server: string): Promise<void> | undefined {
+    return this.#pending.has(recordKey(tenant, server)) ? this.#writing : undefined;
   }
 
-  #wait(one: Waiting): void {
-    this.#waiting.set(keyOf(one.tenant, one.server), one);
-    if (!this.#isFailing || this.#waiting.size <= cacheBounds.catalogs) return;
-    const [[key, { tenant, server }]] = this.#waiting as unknown as [[string, Waiting]];
-    this.#waiting.delete(key);
+  #enqueue(one: PendingRecord): void {
+    this.#pending.set(recordKey(one.tenant, one.server), one);
+    if (!this.#isFailing || this.#pending.size <= cacheBounds.catalogs) return;
+    const [[key, { tenant, server }]] = this.#pending as unknown as [[string, PendingRecord]];
+    this.#pending.delete(key);
     this.#onDropped(tenant, server);
   }
 
   async #write(): Promise<void> {
     try {
-      while (this.#waiting.size > 0) {
+      while (this.#pending.size > 0) {
         await yieldToCalls();
-        await this.#writeSome();
+        await this.#writeBatch();
       }
-      if (this.#isFailing) this.#dependencies.log.info("the releases that waited for the store are recorded");
+      if (this.#isFailing) this.#dependencies.log.info("the pending releases are recorded");
       this.#isFailing = false;
     } catch (error) {
-      this.#failed(error);
+      this.#scheduleRetry(error);
     } finally {
       this.#writing = undefined;
     }
   }
 
-  #failed(error: unknown): void {
+  #scheduleRetry(error: unknown): void {
     const { log } = this.#dependencies;
     if (!this.#isFailing)
-      log.warn({ err: error }, "releases cannot be recorded; they are served, and recording is tried again");
+      log.warn({ err: error }, "releases cannot be recorded; they are served, and recording will be retried");
     this.#isFailing = true;
-    this.#again ??= setTimeout(() => {
-      this.#again = undefined;
+    this.#retryTimer ??= setTimeout(() => {
+      this.#retryTimer = undefined;
       this.#writing ??= this.#write();
-    }, AGAIN_MS).unref();
+    }, RETRY_DELAY_MS).unref();
   }
 
-  async #writeSome(): Promise<void> {
+  async #writeBatch(): Promise<void> {
     const { store, log } = this.#dependencies;
-    const some: Waiting[] = [];
-    for (const each of this.#waiting.values()) {
-      if (some.length === RECORDS_AT_ONCE || (some[0] && some[0].tenant !== each.tenant)) break;
-      some.push(each);
+    const batch: PendingRecord[] = [];
+    for (const each of this.#pending.values()) {
+      if (batch.length === BATCH_SIZE || (batch[0] && batch[0].tenant !== each.tenant)) break;
+      batch.push(each);
     }
-    const { tenant } = some[0]!;
-    const due: Waiting[] = [];
-    for (const each of some) {
+    const { tenant } = batch[0]!;
+    const due: PendingRecord[] = [];
+    for (const each of batch) {
       const current = await store.name(tenant, "release", each.server);
       if ((current?.cid ?? null) === each.expected) due.push(each);
     }
     try {
       if (due.length > 0) await put(this.#dependencies, tenant, due);
     } catch (error) {
-      if (isOfStore(error)) throw error;
-      // All wait on, and are looked at again.
-      if (isMoved(error)) return;
-      // Nothing is lost: releases are recorded when their servers are loaded again.
+      if (isStoreError(error)) throw error;
+      // Another process changed one of them: check all again.
+      if (isConflict(error)) return;
+      // They are recorded when their servers are loaded again.
       log.warn({ err: error, tenant }, "releases could not be recorded");
-      for (const { server } of some) this.#onDropped(tenant, server);
+      for (const { server } of batch) this.#onDropped(tenant, server);
     }
-    for (const each of some) {
-      const key = keyOf(tenant, each.server);
-      // A newer release may wait by now.
-      if (this.#waiting.get(key) === each) this.#waiting.delete(key);
+    for (const each of batch) {
+      const key = recordKey(tenant, each.server);
+      // A newer release may be pending.
+      if (this.#pending.get(key) === each) this.#pending.delete(key);
     }
   }
 }
 
-/** Records as part of a change that is tried, and fails it on failure. */
+/** Records a release immediately, for trials of a change; a failure rejects. */
 export async function recordRelease(
   dependencies: PutDependencies,
-  ...[tenant, server, release, blocks, isOfOthers]: Parameters<RecordRelease>
+  ...[tenant, server, release, blocks, isUpstream]: Parameters<RecordRelease>
 ): Promise<void> {
   const current = await dependencies.store.name(tenant, "release", server);
-  if (current?.cid !== release) await put(dependencies, tenant, [{ server, release, blocks, isOfOthers }]);
+  if (current?.cid !== release) await put(dependencies, tenant, [{ server, release, blocks, isUpstream }]);
 }
 
-async function put(dependencies: PutDependencies, tenant: string, some: readonly Recorded[]): Promise<void> {
-  const own = some.filter(({ isOfOthers }) => !isOfOthers);
+async function put(dependencies: PutDependencies, tenant: string, some: readonly ReleaseRecord[]): Promise<void> {
+  const own = some.filter(({ isUpstream }) => !isUpstream);
   if (own.length > 0) await putAll(dependencies, tenant, own);
   for (const each of some) {
-    if (each.isOfOthers) await ifRoom(putAll(dependencies, tenant, [each], roomForOthers(dependencies, tenant)));
+    if (each.isUpstream) await unlessFull(putAll(dependencies, tenant, [each], upstreamQuota(dependencies, tenant)));
   }
 }
 
-/** Limits what upstreams record by themselves: half of a tenant's room is for what people save. */
-export function roomForOthers(
+/** Upstreams may fill half of a tenant's quota; the rest is reserved for edits. */
+export function upstreamQuota(
   { storedBytesOf }: Pick<PutDependencies, "storedBytesOf">,
   tenant: string,
 ): { storedBytesMax?: number } {
   return storedBytesOf ? { storedBytesMax: storedBytesOf(tenant) / 2 } : {};
 }
 
-/** Resolves with false when there is no room: what cannot be kept is served all the same. */
-export async function ifRoom(change: Promise<unknown>): Promise<boolean> {
+/** Resolves with false when the quota is exhausted: then the release is served without a record. */
+export async function unlessFull(change: Promise<unknown>): Promise<boolean> {
   try {
     await change;
     return true;
@@ -215,11 +219,11 @@ export async function ifRoom(change: Promise<unknown>): Promise<boolean> {
 async function putAll(
   { store, compiler }: PutDependencies,
   tenant: string,
-  some: readonly Recorded[],
-  room: { storedBytesMax?: number } = {},
+  some: readonly ReleaseRecord[],
+  quota: { storedBytesMax?: number } = {},
 ): Promise<void> {
   await store.change(tenant, {
-    ...room,
+    ...quota,
     by: "load",
     put: some.flatMap(({ blocks }) => blocks),
     set: some.map(({ server, release, expected }) => ({
@@ -236,19 +240,19 @@ async function putAll(
   });
 }
 
-function isOfStore(error: unknown): boolean {
+function isStoreError(error: unknown): boolean {
   return error instanceof BerthError && (error.code === "store_failed" || error.code === "store_uncertain");
 }
 
-function isMoved(error: unknown): boolean {
+function isConflict(error: unknown): boolean {
   return error instanceof BerthError && error.code === "name_conflict";
 }
 
-function keyOf(tenant: string, server: string): string {
+function recordKey(tenant: string, server: string): string {
   return JSON.stringify([tenant, server]);
 }
 
-/** The key that says which compiler made a release's code: a later one may make something else of the same source. */
+/** Stores which compiler built a release: a later version may compile the same source differently. */
 export function releaseCompilerKey(release: Cid): string {
   return `release-compiler:${release}`;
 }

@@ -9,10 +9,10 @@ import type { PackagesInReach } from "../../packages/package-set.ts";
 import type { Contract, Offer, ResourceContract, ResourceTemplateContract } from "../offers/catalog.ts";
 import type { ServedSkills } from "./skills.ts";
 
-/** One immutable version of a server, and what implements it. */
+/** One immutable version of a server, with its implementation. */
 export interface Release {
   readonly block: Block;
-  /** All that it consists of and that is not stored elsewhere, `block` included. */
+  /** Its blocks that are not stored otherwise, including `block`. */
   readonly blocks: readonly Block[];
   readonly contract: Contract;
   readonly contractBlock: Block;
@@ -23,22 +23,19 @@ export interface Release {
   readonly problems: readonly Problem[];
 }
 
-/** A release as stored: the structure in its block. */
+/** The structure of a release's block. */
 export interface ReleaseParts {
   /** Null when the entry itself defines the server. */
   readonly definition: Cid | null;
   readonly bundle: Cid | null;
-  /** The entry in `mcps` as written: the raw block of its JSON, since the order of its members matters. */
+  /** The entry in `mcps`: a raw block of its JSON, because the order of properties matters. */
   readonly config: Cid;
   readonly contract: Cid;
-  /** The packages that its code reaches, as `PackagesInReach`; absent where it reaches none. */
+  /** The packages that its code imports (`PackagesInReach`); absent if none. */
   readonly packages?: Cid;
 }
 
-/**
- * Makes a release of what a server offers; `isHidden` tells what to leave out. Pure: equal inputs give an equal CID.
- * Yields to other calls.
- */
+/** Creates a release of what a server offers. Deterministic: equal inputs have equal CIDs. Yields to other calls. */
 export async function createRelease(input: {
   definition: Cid | null;
   bundle: Cid | null;
@@ -49,11 +46,11 @@ export async function createRelease(input: {
   isHidden: (offer: Offer) => boolean;
 }): Promise<Release> {
   const { definition, bundle, packages, entry, offered, skills, isHidden } = input;
-  const offers = [...offersOf("tool", offered.tools), ...offersOf("prompt", offered.prompts)];
+  const offers = [...listOffers("tool", offered.tools), ...listOffers("prompt", offered.prompts)];
   const hidden = offers.filter(isHidden);
-  const isShown = notAmong(hidden);
-  const tools = [...offered.tools.values()].filter(({ contract }) => isShown("tool", contract.name));
-  const prompts = [...offered.prompts.values()].filter(({ contract }) => isShown("prompt", contract.name));
+  const isOffered = excluding(hidden);
+  const tools = [...offered.tools.values()].filter(({ contract }) => isOffered("tool", contract.name));
+  const prompts = [...offered.prompts.values()].filter(({ contract }) => isOffered("prompt", contract.name));
   const resources = [...offered.resources.values()];
 
   const listed = resources.map(({ contract }) => contract);
@@ -92,13 +89,13 @@ export async function createRelease(input: {
   return { block, blocks, contract, contractBlock, tools, resources, prompts, hidden, problems: offered.problems };
 }
 
-/** Uses sets: there may be as many hidden as there are offers. */
-export function notAmong(offers: readonly Offer[]): (kind: Offer["kind"], name: string) => boolean {
+/** Uses sets, because any number of offers can be hidden. */
+export function excluding(offers: readonly Offer[]): (kind: Offer["kind"], name: string) => boolean {
   const names = { tool: new Set<string>(), prompt: new Set<string>() };
   for (const { kind, name } of offers) names[kind].add(name);
   return (kind, name) => !names[kind].has(name);
 }
 
-function offersOf(kind: Offer["kind"], offered: ReadonlyMap<string, unknown>): Offer[] {
+function listOffers(kind: Offer["kind"], offered: ReadonlyMap<string, unknown>): Offer[] {
   return Array.from(offered.keys(), (name) => ({ kind, name }));
 }

@@ -9,7 +9,7 @@ import { isObject, type Json, type JsonSchema } from "../../lib/json.ts";
 import { asPackageSet, type PackageSet } from "../../packages/package-set.ts";
 import type { Store } from "../../store/store.ts";
 import { unlessDamaged } from "../../store/unless-damaged.ts";
-import { asGivenNow } from "../calls/granted.ts";
+import { reduceGrants } from "../calls/granted.ts";
 import type { DirectoryEntry } from "../directory/directory.ts";
 import { withdrawnFrom } from "../directory/tenant-rules.ts";
 import type { Catalog } from "../offers/catalog.ts";
@@ -17,9 +17,9 @@ import { buildCatalog, type LoadDependencies } from "./build-catalog.ts";
 import { refused } from "./compile-once.ts";
 import { releaseCompilerKey } from "./release-recorder.ts";
 import type { ReleaseParts } from "./release.ts";
-import { withdrawnOf } from "./withdrawn.ts";
+import { readWithdrawnReleases } from "./withdrawn.ts";
 
-/** Changes that are searched: an author who saves again and again makes many. */
+/** Limit of changes to search, because a history can be long. */
 const CHANGES_MAX = 1_000;
 
 /** One release in the history of a server. */
@@ -29,22 +29,22 @@ export interface ReleaseVersion {
   readonly changedAt: number;
   readonly by: string;
   readonly current: boolean;
-  /** True for a release that is given to nobody until it is reinstated. */
+  /** Not served until it is reinstated. */
   readonly withdrawn: boolean;
 }
 
-/** The latest releases of a server whose content is there, newest first. */
+/** The latest releases of a server whose content exists, newest first. */
 export async function readReleases(store: Store, tenant: string, server: string): Promise<ReleaseVersion[]> {
   const history = await store.history(tenant, "release", server, CHANGES_MAX);
   const current = history[0]?.cid;
-  const withdrawn = await withdrawnOf(store, tenant, server);
-  const seen = new Set<Cid>();
+  const withdrawn = await readWithdrawnReleases(store, tenant, server);
+  const listed = new Set<Cid>();
   const releases: ReleaseVersion[] = [];
-  const takeTurns = createYielder();
+  const yieldIfDue = createYielder();
   for (const { cid, changedAt, by } of history) {
-    await takeTurns();
-    if (cid === null || seen.has(cid)) continue;
-    seen.add(cid);
+    await yieldIfDue();
+    if (cid === null || listed.has(cid)) continue;
+    listed.add(cid);
     const bytes = await unlessDamaged(store.content(tenant, cid));
     const parts = bytes && decodeRecord(bytes);
     if (!isObject(parts) || typeof parts["contract"] !== "string") continue;
@@ -60,37 +60,37 @@ export async function readReleases(store: Store, tenant: string, server: string)
   return releases;
 }
 
-/** Earlier releases that stay loaded in one process. */
+/** Maximum number of loaded earlier releases. */
 const RELEASES_MAX = 64;
 
 export interface EarlierReleases {
-  /** `now` is the server's current entry, which decides its releases' grants. Also rejects with `server_refused`. */
+  /** `now` is the server's current entry, which limits the grants of its releases. May reject with `server_refused`. */
   load(tenant: string, server: string, release: Cid, now: DirectoryEntry): Promise<Catalog | undefined>;
-  /** Forgets all releases of a tenant. */
+  /** Unloads all releases of a tenant. */
   forget(tenant: string): void;
 }
 
 /**
- * Loads earlier releases of a server by CID, so that work begun in one can end in it. Each is rebuilt from its parts,
- * and given only when the result is the very same release. Its code gets the grants that both its own entry and the
- * current one give.
+ * Loads earlier releases of a server by CID. Each is rebuilt from its parts, and served only if the result has the same
+ * CID. Its code gets the grants that both its own entry and the current one have.
  */
 export function createEarlierReleases(
-  portOf: (tenant: string, server: string) => HostPort,
+  createPort: (tenant: string, server: string) => HostPort,
   dependencies: LoadDependencies,
 ): EarlierReleases {
   const loaded = new Map<string, { now: DirectoryEntry; loading: Promise<Catalog | undefined> }>();
   return {
     load(tenant, server, release, now) {
       const key = JSON.stringify([tenant, server, release]);
-      const found = loaded.get(key);
-      const known = found?.now === now ? found.loading : undefined;
-      const loading = known ?? loadRelease({ tenant, server, release, now }, portOf(tenant, server), dependencies);
+      const cached = loaded.get(key);
+      const pending = cached?.now === now ? cached.loading : undefined;
+      const loading =
+        pending ?? loadRelease({ tenant, server, release, now }, createPort(tenant, server), dependencies);
       loaded.delete(key);
       loaded.set(key, { now, loading });
-      // What failed or is missing may succeed another time.
+      // Do not cache failures.
       const forget = (): boolean => loaded.get(key)?.loading === loading && loaded.delete(key);
-      if (!known) loading.then((catalog) => catalog ?? forget(), forget);
+      if (!pending) loading.then((catalog) => catalog ?? forget(), forget);
       for (const oldest of loaded.keys()) {
         if (loaded.size <= RELEASES_MAX) break;
         loaded.delete(oldest);
@@ -115,7 +115,7 @@ async function loadRelease(
   };
   if (!isCid(release) || !isStructure(release)) return undefined;
   const parts = (await structure(release)) as ReleaseParts | undefined;
-  // A history may be long: it is searched only for content that the tenant has.
+  // Search the history, which may be long, only for content that the tenant has.
   if (!parts || !(await store.had(tenant, "release", server, release))) return undefined;
   const config = await structure(parts.config);
   const packages = parts.packages === undefined ? NO_PACKAGES : asPackageSet(await structure(parts.packages));
@@ -124,11 +124,11 @@ async function loadRelease(
   if (config === undefined || !contract || !packages) return undefined;
 
   const faultOf = (schema: JsonSchema) => dependencies.checks.faultOf(tenant, schema);
-  const { entry: then } = await readCheckedEntry(server, config as Json, faultOf, { isEarlier: true });
-  const entry = asGivenNow(then, now);
-  const withdrawn = withdrawnFrom({ tenant, server, was: then, given: entry }, now);
+  const { entry: releasedEntry } = await readCheckedEntry(server, config as Json, faultOf, { isEarlier: true });
+  const entry = reduceGrants(releasedEntry, now);
+  const withdrawn = withdrawnFrom({ tenant, server, was: releasedEntry, given: entry }, now);
   if (withdrawn.length > 0) throw refused(server, withdrawn);
-  const shown = {
+  const offered = {
     tool: new Set(contract.tools.map(({ name }) => name)),
     prompt: new Set(contract.prompts.map(({ name }) => name)),
   };
@@ -138,20 +138,20 @@ async function loadRelease(
     {
       definition: parts.definition ?? undefined,
       entry,
-      isHidden: ({ kind, name }) => !shown[kind].has(name),
+      isHidden: ({ kind, name }) => !offered[kind].has(name),
       isEarlier: true,
     },
     port,
-    { ...(await withCompilerOf(release, dependencies)), claimed: findAnyClaim, packageSet: packages },
-  ).catch(undefinedIfGone);
+    { ...(await withReleaseCompiler(release, dependencies)), claimed: findAnyClaim, packageSet: packages },
+  ).catch(undefinedIfMissing);
   return built?.catalog.release === release ? { ...built.catalog, pinned: true } : undefined;
 }
 
-/** Not those of the tenant now. */
+/** Prevents the default, which is the tenant's current packages. */
 const NO_PACKAGES: PackageSet = { dependencies: {}, packages: {} };
 
-/** Uses what the release's compiler made; if that is gone, nothing can make it again. */
-async function withCompilerOf(release: Cid, dependencies: LoadDependencies): Promise<LoadDependencies> {
+/** Uses the stored code of the release's compiler. Without it, the release cannot be rebuilt. */
+async function withReleaseCompiler(release: Cid, dependencies: LoadDependencies): Promise<LoadDependencies> {
   const { store, compileKey } = dependencies;
   const bytes = await store.derived(releaseCompilerKey(release));
   const compiler = bytes ? new TextDecoder().decode(bytes) : dependencies.compiler;
@@ -164,6 +164,6 @@ async function withCompilerOf(release: Cid, dependencies: LoadDependencies): Pro
   };
 }
 
-function undefinedIfGone(error: unknown): undefined {
+function undefinedIfMissing(error: unknown): undefined {
   if (!(error instanceof BerthError) || error.code !== "content_missing") throw error;
 }

@@ -9,19 +9,19 @@ import type { Store } from "../../store/store.ts";
 import type { Resource } from "../offers/catalog.ts";
 import { contentsOfBytes } from "../offers/resource-contents.ts";
 
-/** The skills of a definition, as its server serves them: under `skill://<server>/`, so that no two servers' are alike. */
+/** The skills of a definition under `skill://<server>/`, so that URIs of servers do not collide. */
 export interface ServedSkills {
   readonly contracts: readonly SkillContract[];
   /** The file behind each URI. */
   readonly files: ReadonlyMap<string, Cid>;
 }
 
-export function servedSkills(server: string, found: readonly DiscoveredSkill[] = []): ServedSkills {
+export function serveSkills(server: string, found: readonly DiscoveredSkill[] = []): ServedSkills {
   const files = new Map<string, Cid>();
   const contracts = found.map(({ path, frontmatter, files: own }): SkillContract => {
-    const root = `skill://${encoded(server)}/${encoded(path)}`;
+    const root = `skill://${encodePath(server)}/${encodePath(path)}`;
     const resources = own.map(({ path: file, digest, size }) => {
-      const uri = `${root}/${encoded(file)}`;
+      const uri = `${root}/${encodePath(file)}`;
       files.set(uri, cidFromDigest(Buffer.from(digest, "hex")));
       return { uri, digest: `sha256:${digest}`, size };
     });
@@ -30,19 +30,23 @@ export function servedSkills(server: string, found: readonly DiscoveredSkill[] =
   return { contracts, files };
 }
 
-function encoded(path: string): string {
+function encodePath(path: string): string {
   return path.split("/").map(encodeURIComponent).join("/");
 }
 
-/** Takes out what would stand in the place of a skill's file, whose digest clients check. */
-export function makeWay({ resources, problems }: Offered, server: string, { files }: ServedSkills): void {
+/** Removes resources with the URI of a skill's file: clients verify its digest. */
+export function dropSkillFileResources(
+  { resources, problems }: Offered,
+  server: string,
+  { files }: ServedSkills,
+): void {
   for (const uri of resources.keys()) {
     if (!files.has(uri)) continue;
     resources.delete(uri);
     addProblem(
       { pointer: `/${server}`, problems },
       "bad-uri",
-      `${uri} is a file of a skill, and no other resource can be it`,
+      `${uri} is a file of a skill; use another URI for this resource`,
     );
   }
 }

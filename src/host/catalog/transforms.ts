@@ -25,15 +25,15 @@ import type { Checks } from "../checks/checks.ts";
 import type { CompileOnce } from "./compile-once.ts";
 
 /**
- * The three hooks of an entry (seed 003, "Transform Function Interface"): guest functions that change what a server
- * offers. Their results are as untrusted as a definition: each item is checked as if it stood in the entry, and a wrong
- * one is left out. A failed hook changes nothing; the rest is served.
+ * Transforms are guest functions that change what a server offers: one each for tools, resources and prompts. Their
+ * results are untrusted: each item is validated like one in the entry, and invalid ones are omitted. A failed transform
+ * changes nothing.
  */
 interface TransformSubject {
   readonly tenant: string;
   readonly server: string;
-  /** CIDs of the definition, of what was discovered in it, and of the entry. */
-  readonly given: JsonObject;
+  /** CIDs of the definition, its discovery and the entry. */
+  readonly inputs: JsonObject;
   readonly entry: ServerEntry;
   readonly found: DiscoveredItems;
 }
@@ -43,41 +43,41 @@ interface TransformDependencies extends HookDependencies {
 }
 
 const bounds = fixed({
-  /** How long a transform of an entry of `mcps` may take. */
+  /** Timeout of a transform. */
   transformMs: 10_000,
-  /** The JSON that a transform returns. */
+  /** Size of the returned JSON. */
   transformBytes: 1024 * 1024,
-  /** Tools, resources or prompts that a transform returns. */
+  /** Number of returned tools, resources or prompts. */
   transformItems: 1000,
 });
 
 const hooks: readonly Hook[] = ["tools", "resources", "prompts"];
 
-/** Applies the results of the entry's transforms to `offered`. Each transform sees the state before any of them ran. */
+/** Applies the entry's transforms to `offered`. Each transform sees the state before any of them ran. */
 export async function applyTransforms(
   offered: Offered,
-  { tenant, server, given, entry, found }: TransformSubject,
+  { tenant, server, inputs, entry, found }: TransformSubject,
   port: HostPort,
   dependencies: TransformDependencies,
 ): Promise<void> {
-  const wanted = hooks.filter((hook) => entry.transforms[hook] !== undefined);
-  if (wanted.length === 0) return;
-  const described = { server, description: entry.description ?? "", entry: entry.raw };
-  // As it crosses to the guest.
-  const context = JSON.parse(JSON.stringify({ ...described, discovered: listContracts(offered, found) })) as JsonObject;
+  const configured = hooks.filter((hook) => entry.transforms[hook] !== undefined);
+  if (configured.length === 0) return;
+  const subject = { server, description: entry.description ?? "", entry: entry.raw };
+  // The same as what the guest receives.
+  const context = JSON.parse(JSON.stringify({ ...subject, discovered: listContracts(offered, found) })) as JsonObject;
   const results = await Promise.all(
-    wanted.map((hook) => {
+    configured.map((hook) => {
       const transform = entry.transforms[hook] as Cid;
-      return runHook({ tenant, server, hook, transform, given, context }, port, dependencies);
+      return runHook({ tenant, server, hook, transform, inputs, context }, port, dependencies);
     }),
   );
   for (const [index, result] of results.entries()) {
-    const hook = wanted[index]!;
+    const hook = configured[index]!;
     const at = inside(inside({ pointer: "", problems: offered.problems }, server), `${hook}_transform_cid`);
     if ("fault" in result) addProblem(at, "transform-failed", `The transform of ${hook} failed: ${result.fault}`);
     else {
       const { checks } = dependencies;
-      const value = "items" in result ? await parsed(result.items) : result.value;
+      const value = "items" in result ? await parseItems(result.items) : result.value;
       const items = Array.isArray(value) && value.length <= bounds.transformItems ? value : [];
       const faultOf = await collectSchemaFaults(items, (schema) => checks.faultOf(tenant, schema));
       await applyResult(offered, found, hook, value, at, faultOf);
@@ -85,13 +85,13 @@ export async function applyTransforms(
   }
 }
 
-/** Parses items one by one, yielding to other calls; parses none when there are too many. */
-async function parsed(items: readonly string[]): Promise<Json[]> {
+/** Parses items, yielding to other calls. If there are too many, parses none. */
+async function parseItems(items: readonly string[]): Promise<Json[]> {
   if (items.length > bounds.transformItems) return items.map(() => null);
-  const takeTurns = createYielder();
+  const yieldIfDue = createYielder();
   const values: Json[] = [];
   for (const item of items) {
-    await takeTurns();
+    await yieldIfDue();
     values.push(JSON.parse(item) as Json);
   }
   return values;
@@ -110,33 +110,33 @@ async function applyResult(
   }
   const { transformItems } = bounds;
   if (value.length > transformItems) {
-    const message = `it returned ${value.length} ${hook}, and may return ${transformItems}`;
+    const message = `it returned ${value.length} ${hook}; the limit is ${transformItems}`;
     return addProblem(at, "transform-failed", `The transform of ${hook} failed: ${message}`);
   }
   const problems: Problem[] = [];
   const seen = new Set<string>();
-  const takeTurns = createYielder();
+  const yieldIfDue = createYielder();
   for (const [index, item] of value.entries()) {
-    await takeTurns();
+    await yieldIfDue();
     const place = inside({ pointer: "", problems }, index);
     if (!isObject(item)) {
       addProblem(place, "wrong-type", "it must be an object");
       continue;
     }
-    const key = keyOf(hook, item, place);
+    const key = itemKey(hook, item, place);
     if (key === undefined) continue;
-    if (seen.has(key)) addProblem(place, "duplicate-name", `"${key}" was returned before`);
+    if (seen.has(key)) addProblem(place, "duplicate-name", `"${key}" is returned more than once`);
     else apply[hook](offered, found, item, key, place, faultOf);
     seen.add(key);
   }
-  // The pointers lead into the result, but the configuration only names the transform.
+  // The pointers refer to the result, but the configuration contains only the transform's CID.
   for (const problem of problems) {
     const message = `The transform of ${hook} returned at ${problem.pointer}: ${problem.message}`;
     offered.problems.push({ ...problem, message, pointer: at.pointer });
   }
 }
 
-function keyOf(hook: Hook, item: JsonObject, place: ConfigPlace): string | undefined {
+function itemKey(hook: Hook, item: JsonObject, place: ConfigPlace): string | undefined {
   const key = hook === "resources" ? (item["uri"] ?? item["uriTemplate"]) : item["name"];
   if (typeof key === "string") return key;
   return addProblem(place, "missing-field", hook === "resources" ? 'It needs a "uri"' : 'It needs a "name"');
@@ -173,7 +173,7 @@ const apply: Readonly<Record<Hook, Apply>> = {
   },
 };
 
-/** Anything but false hides the item: a slip must not expose what was meant to be hidden. */
+/** Any value but false hides the item: a mistake must not expose it. */
 function isHiding(hidden: Json | undefined, place: ConfigPlace): boolean {
   if (hidden !== undefined && typeof hidden !== "boolean") {
     addProblem(inside(place, "hidden"), "wrong-type", '"hidden" must be true or false', "warning");
@@ -185,16 +185,15 @@ function hide(offered: Map<string, unknown>, key: string, place: ConfigPlace): v
   if (!offered.delete(key)) addProblem(place, "unknown-name", `There is no "${key}" to hide`, "warning");
 }
 
-/** One run of a transform: its input, and what its result depends on. */
 interface HookRun {
   readonly tenant: string;
   readonly server: string;
   readonly hook: Hook;
   /** The CID of the transform's source. */
   readonly transform: Cid;
-  /** Other inputs of the result: CIDs, and nothing that changes under the same name. */
-  readonly given: JsonObject;
-  /** The context that the function receives. */
+  /** Other inputs of the result, as CIDs. */
+  readonly inputs: JsonObject;
+  /** The context argument of the function. */
   readonly context: JsonObject;
 }
 
@@ -205,24 +204,23 @@ interface HookDependencies {
   readonly checks: Pick<Checks, "readList">;
 }
 
-/** The names under which a module exports its hooks; a default export serves for any of them. */
-const exportOf = { tools: "generateTools", resources: "generateResources", prompts: "generatePrompts" } as const;
+/** Names of exports. A default export is also accepted. */
+const exportNames = { tools: "generateTools", resources: "generateResources", prompts: "generatePrompts" } as const;
 
 /**
- * Runs a transform's function. Gives what it returned (as texts of its items when long), or a sentence that says why it
- * failed. A good result is stored under what it depends on, so a transform runs once for a definition, an entry and its
- * own code.
+ * Runs a transform. Returns its result, as JSON texts of the items if long, or why it failed. Results are cached by their
+ * inputs, so a transform runs once for a definition, an entry and its own code.
  */
 async function runHook(
   run: HookRun,
   port: HostPort,
   dependencies: HookDependencies,
 ): Promise<{ value: Json } | { items: readonly string[] } | { fault: string }> {
-  const { tenant, server, hook, transform, given } = run;
+  const { tenant, server, hook, transform, inputs } = run;
   const { store, compileOnce, checks } = dependencies;
   const { transformBytes } = bounds;
   const tooLong = (bytes: number): { fault: string } => ({
-    fault: `it returned ${bytes} bytes, and may return ${transformBytes}`,
+    fault: `it returned ${bytes} bytes; the limit is ${transformBytes}`,
   });
   try {
     const source = await compileOnce.source(server, transform);
@@ -230,14 +228,14 @@ async function runHook(
     const { bundle, problems } = await compileOnce(transform, source);
     if (!bundle) return { fault: problems[0]?.message ?? "it has nothing to run" };
 
-    // A transform reads variables and content of its tenant, so its result belongs to that tenant alone.
-    const key = jsonBlock({ tenant, hook, server, bundle, ...given }).cid;
-    const known = await unlessDamaged(store.derived(key));
-    if (known && known.length > readingBounds.inlineBodyBytes) {
-      const list = await checks.readList(tenant, { list: known, isFrame: false, listBytes: Infinity });
+    // A transform reads variables and content of its tenant, so results must not be shared between tenants.
+    const key = jsonBlock({ tenant, hook, server, bundle, ...inputs }).cid;
+    const cached = await unlessDamaged(store.derived(key));
+    if (cached && cached.length > readingBounds.inlineBodyBytes) {
+      const list = await checks.readList(tenant, { list: cached, isFrame: false, listBytes: Infinity });
       return "bytes" in list ? tooLong(list.bytes) : list;
     }
-    if (known) return { value: JSON.parse(new TextDecoder().decode(known)) as Json };
+    if (cached) return { value: JSON.parse(new TextDecoder().decode(cached)) as Json };
     const outcome = await callHook(run, bundle, port, dependencies);
     if (!outcome.ok) return { fault: outcome.error.message };
     if (outcome.value.kind === "unread") {
@@ -255,12 +253,12 @@ async function runHook(
     await store.putDerived(tenant, [{ key, block, madeOf: transform }]);
     return { value: outcome.value.value };
   } catch (error) {
-    if (error instanceof BerthError && !OF_THE_SERVICE.has(error.code)) return { fault: error.message };
+    if (error instanceof BerthError && !SERVICE_ERRORS.has(error.code)) return { fault: error.message };
     throw error;
   }
 }
 
-const OF_THE_SERVICE: ReadonlySet<ErrorCode> = new Set(["check_failed", "compiler_failed"]);
+const SERVICE_ERRORS: ReadonlySet<ErrorCode> = new Set(["check_failed", "compiler_failed"]);
 
 async function callHook(
   { tenant, server, hook, transform, context }: HookRun,
@@ -269,9 +267,8 @@ async function callHook(
   { compileOnce, executor }: HookDependencies,
 ): Promise<GuestOutcome> {
   const code = (): Promise<Uint8Array> => compileOnce.code(server, transform, bundle);
-  // A function may wait for a server to load whose transform has the same code: transforms run in a process of their
-  // own.
-  const program: GuestProgram = { tenant, bundle, code, port: readingPort(port), realm: "transform" };
+  // A process of its own: a function may wait for a server whose transform has the same code.
+  const program: GuestProgram = { tenant, bundle, code, port: readOnlyPort(port), realm: "transform" };
   const call = (name: string): Promise<GuestOutcome> =>
     executor.call(program, {
       shape: { export: name, style: "positional", params: ["serverName"], context: true },
@@ -280,25 +277,25 @@ async function callHook(
       deadlineMs: bounds.transformMs,
       takesUnread: true,
     });
-  const outcome = await call(exportOf[hook]);
+  const outcome = await call(exportNames[hook]);
   const isMissing = ({ ok, error }: Partial<GuestOutcome & { error: { reason: string; message: string } }>): boolean =>
     !ok && error?.reason === "load" && /exports no function/.test(error.message);
   if (!isMissing(outcome)) return outcome;
-  const byDefault = await call("default");
-  if (!isMissing(byDefault)) return byDefault;
-  const message = `it exports neither a function ${exportOf[hook]} nor a default one`;
+  const fallback = await call("default");
+  if (!isMissing(fallback)) return fallback;
+  const message = `it exports neither a function ${exportNames[hook]} nor a default one`;
   return { ok: false, error: { reason: "load", message, retriable: false } };
 }
 
-/** Lets a transform only read: its server does not exist yet, so there is nothing to change or ask about it. */
-function readingPort(port: HostPort): HostPort {
+/** Restricts a transform to reading, because its server is not loaded yet. */
+function readOnlyPort(port: HostPort): HostPort {
   return {
     async request(op, params, call) {
       const name = params["name"];
-      const aboutServers = op === "variable" && typeof name === "string" && name.startsWith("berth:");
-      // Its result is stored as content, which must hold no secret, and is kept until one of its inputs changes.
-      if ((op === "variable" || op === "cid") && !aboutServers) return port.request(op, params, call);
-      throw new Error("a transform can read variables and content, and nothing else from the host");
+      const isServerList = op === "variable" && typeof name === "string" && name.startsWith("berth:");
+      // The result is cached by its inputs and stored as content, so it must not depend on secrets or other servers.
+      if ((op === "variable" || op === "cid") && !isServerList) return port.request(op, params, call);
+      throw new Error("a transform can read only variables and content from the host");
     },
   };
 }

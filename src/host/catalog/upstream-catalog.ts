@@ -24,16 +24,16 @@ import type { Consent, ConsentPort } from "../calls/consent.ts";
 import { grantProblems } from "../calls/granted.ts";
 import {
   type UpstreamToolParts,
-  heldFile,
-  heldPrompt,
-  heldTool,
-  mayBecomeTask,
+  withheldFile,
+  withheldPrompt,
+  withheldTool,
+  supportsTasks,
   upstreamCompleter,
   upstreamPrompt,
   upstreamResource,
   upstreamTool,
 } from "../calls/upstream-offers.ts";
-import { uriTester } from "../calls/uris/find-resource.ts";
+import { createUriTester } from "../calls/uris/find-resource.ts";
 import { upstreamProblems } from "../directory/tenant-rules.ts";
 import type { Journal, ToolJournal } from "../journal/journal.ts";
 import type { Catalog, Offer, Resource } from "../offers/catalog.ts";
@@ -41,57 +41,57 @@ import { contractBlock } from "../offers/contract-cids.ts";
 import { identitiesOf } from "../offers/identity.ts";
 import type { HostedUpstream } from "../upstreams/hosted.ts";
 import { type Held, NOTHING_HELD } from "../upstreams/remembered.ts";
-import type { ApprovalDependencies, ApprovalPort, Own } from "./approvals.ts";
-import { type ReleaseParts, notAmong } from "./release.ts";
+import type { ApprovalDependencies, ApprovalPort, ApprovedContract } from "./approvals.ts";
+import { type ReleaseParts, excluding } from "./release.ts";
 
 export interface UpstreamDependencies extends ApprovalDependencies {
-  /** Gives servers their secrets; without it they get none. */
+  /** Without it, servers get no secrets. */
   readonly grants?: Grants;
-  /** Tells which tenants other than `default` have servers that may start programs; without it, none. */
+  /** Whether servers of tenants other than `default` may start programs; by default, none may. */
   readonly mayStartPrograms?: (tenant: string) => boolean;
-  /** Asks users about calls of the tools that an entry's "consent" names. */
+  /** Asks users for consent to calls of the tools in an entry's "consent". */
   readonly consents: ConsentPort;
-  /** Undefined without the feature: then only upstreams are served whose entry withholds nothing. */
+  /** Undefined without the feature "drift": then upstreams whose entry withholds changes are refused. */
   readonly approvals: ApprovalPort | undefined;
   readonly journal: Journal;
-  /** By which several processes keep limits together; each has its own without it. */
+  /** Shares limits with other processes; by default, each has its own. */
   readonly sharedLimits?: SharedLimits;
   readonly log: Log;
   readonly limits: RetryLimits & Pick<Limits, "upstreamCallMs" | "retainedCallDays">;
 }
 
-interface MadeOfUpstream {
+interface UpstreamInput {
   readonly uri: string;
   readonly entry: ServerEntry;
   readonly isHidden: (offer: Offer) => boolean;
-  /** True for an earlier release: the upstream still offers the same, or the release is gone. */
+  /** An earlier release, which is available only while the upstream still has the same contract. */
   readonly isEarlier: boolean;
 }
 
 /**
- * Makes an upstream ready to serve. What was approved before is served at once, and the upstream starts when a client
- * uses it; a new one starts now, and what it offers counts as approved.
+ * Loads an upstream. If a contract is approved, it is served immediately, and the upstream starts on first use. A new
+ * upstream starts now, and its contract counts as approved.
  */
 export async function loadUpstream(
   tenant: string,
   server: string,
-  { uri, entry, isHidden, isEarlier }: MadeOfUpstream,
+  { uri, entry, isHidden, isEarlier }: UpstreamInput,
   dependencies: UpstreamDependencies,
 ) {
   const { upstreams, approvals } = dependencies;
   if (!upstreams) throw refused(server, [problem("no-upstreams", "This Berth starts no upstreams")]);
   if (!approvals && entry.hold.changes !== "none") throw refused(server, [MISSING_FEATURE]);
-  const launch = allowedLaunch(tenant, server, { uri, secrets: entry.secrets }, dependencies);
+  const launch = checkLaunch(tenant, server, { uri, secrets: entry.secrets }, dependencies);
   const grant = dependencies.grants?.of(tenant, server, entry.secrets);
   const hosted = upstreams.of(tenant, server, launch, grant, entry.runs);
   const definition = rawBlock(uri);
   const { own, held, skills, problems } =
     isEarlier || !approvals
-      ? await observedNow(server, hosted, dependencies.isTrial)
-      : await approvals.approvedNow(tenant, server, hosted, entry, dependencies);
+      ? await observeContract(server, hosted, dependencies.isTrial)
+      : await approvals.readApproved(tenant, server, hosted, entry, dependencies);
 
   await yieldToCalls();
-  const { contract, originals, hidden } = curate(own, entry, isHidden);
+  const { contract, originals, hidden } = applyEntry(own, entry, isHidden);
   const listed = await contractBlock(contract);
   const configBlock = rawBlock(JSON.stringify(entry.raw));
   const parts: ReleaseParts = {
@@ -101,7 +101,7 @@ export async function loadUpstream(
     contract: listed.cid,
   };
   const release = jsonBlock(parts);
-  const optionsOf = (tool: string): JsonObject => (Object.hasOwn(entry.options, tool) ? entry.options[tool]! : {});
+  const toolOptions = (tool: string): JsonObject => (Object.hasOwn(entry.options, tool) ? entry.options[tool]! : {});
   const journal = dependencies.journal.release(
     { tenant, server, release: release.cid },
     { entry, grant, sharedLimits: dependencies.sharedLimits },
@@ -123,18 +123,18 @@ export async function loadUpstream(
     identity: identitiesOf(contract.tools, (tool) => ({
       upstream: uri,
       tool: originals.get(tool)?.name ?? tool,
-      options: optionsOf(tool),
+      options: toolOptions(tool),
     })),
     ...upstreamParts(hosted, {
       contract,
       originals,
       held,
       skills,
-      optionsOf,
-      journalOf: (tool) => journal.tool(tool),
-      consentOf: ({ name, inputSchema }, original) =>
+      toolOptions,
+      toolJournal: (tool) => journal.tool(tool),
+      toolConsent: ({ name, inputSchema }, original) =>
         requiresConsent(entry, name, original)
-          ? dependencies.consents.of({ ...journal.release, tool: name }, inputSchema)
+          ? dependencies.consents.forTool({ ...journal.release, tool: name }, inputSchema)
           : undefined,
       limits: dependencies.limits,
       warn: (tool, message) =>
@@ -150,33 +150,30 @@ const MISSING_FEATURE = problem(
   'Withholding changes of an upstream needs the feature "drift", which this Berth does not have',
 );
 
-async function observedNow(server: string, hosted: HostedUpstream, isTrial: boolean): Promise<Own> {
+async function observeContract(server: string, hosted: HostedUpstream, isTrial: boolean): Promise<ApprovedContract> {
   if (!hosted.observed) await start(server, hosted, isTrial);
   const { contract: own, problems } = hosted.observed!;
   return { own, held: NOTHING_HELD, skills: own.skills ?? [], problems };
 }
 
-/**
- * Rejects with `server_refused` when the upstream cannot be started. A trial also shows its stderr: only a principal
- * that may change its entry can try it.
- */
+/** Rejects with `server_refused` if the upstream cannot be started. A trial shows stderr, because it requires the right to edit. */
 export async function start(server: string, hosted: HostedUpstream, isTrial: boolean): Promise<void> {
   try {
     await hosted.start();
   } catch (error) {
-    // Nothing is wrong with an upstream when there is no room for it now, or the check of its messages failed.
-    if (!(error instanceof BerthError) || FOR_NOW.has(error.code)) throw error;
-    // Without the error's data: it shows a wrong launcher URI, which may hold what clients must not see.
-    const said = problem(error.code.replaceAll("_", "-"), error.message);
+    // These errors are temporary and not the fault of the upstream.
+    if (!(error instanceof BerthError) || TEMPORARY_ERRORS.has(error.code)) throw error;
+    // Omit the data of the error: it shows the launcher URI, which may contain secrets.
+    const reported = problem(error.code.replaceAll("_", "-"), error.message);
     const stderr = isTrial && error instanceof UpstreamError ? printable(error.stderr.slice(-STDERR_UNITS_MAX)) : "";
-    throw refused(server, [stderr === "" ? said : { ...said, frame: stderr }], error);
+    throw refused(server, [stderr === "" ? reported : { ...reported, frame: stderr }], error);
   }
 }
 
-/** The end of the text says why. */
+/** The end of stderr usually has the cause. */
 const STDERR_UNITS_MAX = 1_500;
 
-const FOR_NOW: ReadonlySet<ErrorCode> = new Set(["too_many_processes", "no_descriptors", "check_failed"]);
+const TEMPORARY_ERRORS: ReadonlySet<ErrorCode> = new Set(["too_many_processes", "no_descriptors", "check_failed"]);
 
 export function refused(server: string, problems: readonly Problem[], cause?: unknown): BerthError {
   const message = problems[0]?.message ?? "it cannot be reached";
@@ -188,19 +185,19 @@ export function problem(code: string, message: string): Problem {
 }
 
 /** Throws `server_refused` for an invalid URI, or one that the tenant may not use. */
-export function allowedLaunch(
+export function checkLaunch(
   tenant: string,
   server: string,
   { uri, secrets }: { uri: string; secrets: readonly string[] },
   { mayStartPrograms }: Pick<UpstreamDependencies, "mayStartPrograms">,
 ): Launch {
-  const launch = launchOf(server, uri);
+  const launch = parseLaunch(server, uri);
   const problems = upstreamProblems({ tenant, server, secrets }, launch, mayStartPrograms);
   if (problems.length > 0) throw refused(server, problems);
   return launch;
 }
 
-function launchOf(server: string, uri: string): Launch {
+function parseLaunch(server: string, uri: string): Launch {
   const parsed = parseServer(uri);
   const pointer = `/${server.replaceAll("~", "~0").replaceAll("/", "~1")}/upstream`;
   if (parsed.problems)
@@ -211,71 +208,69 @@ function launchOf(server: string, uri: string): Launch {
   return parsed.launch;
 }
 
-/** The served part of an upstream, and what its parts are made of. */
-interface Served extends Pick<UpstreamToolParts, "limits">, Pick<Own, "skills"> {
+interface ServedUpstream extends Pick<UpstreamToolParts, "limits">, Pick<ApprovedContract, "skills"> {
   readonly contract: Contract;
   readonly originals: ReadonlyMap<string, ToolContract>;
-  /** Not listed; a client that knows one from before is told why it is not used. */
+  /** Withheld items. They are not listed, and calls fail with an error that explains why. */
   readonly held: Held;
-  /** The options that a tool finds in its call's context, by the name that clients know. */
-  readonly optionsOf: (tool: string) => JsonObject;
-  /** For a tool as clients know it. */
-  readonly journalOf: (tool: ToolContract) => ToolJournal;
-  /** For a tool as clients know it, and by its own name at the upstream. */
-  readonly consentOf: (tool: ToolContract, original: string) => Consent | undefined;
-  /** Called when a tool contradicts itself. */
+  /** Options in the context of a tool's calls, by the name that clients use. */
+  readonly toolOptions: (tool: string) => JsonObject;
+  readonly toolJournal: (tool: ToolContract) => ToolJournal;
+  /** `original` is the name at the upstream. */
+  readonly toolConsent: (tool: ToolContract, original: string) => Consent | undefined;
+  /** Called for contradictory results. */
   readonly warn: (tool: string, message: string) => void;
 }
 
-/** The parts of a catalog that the upstream carries out, however it is reached. */
+/** The parts of a catalog that send requests to the upstream. */
 function upstreamParts(
   hosted: HostedUpstream,
-  { contract, originals, held, skills, optionsOf, journalOf, consentOf, limits, warn }: Served,
-): Pick<Catalog, "tool" | "resource" | "gives" | "hasUnlisted" | "prompt" | "completer"> {
-  const partsOf = (tool: ToolContract): UpstreamToolParts => ({
+  { contract, originals, held, skills, toolOptions: optionsOf, toolJournal, toolConsent, limits, warn }: ServedUpstream,
+): Pick<Catalog, "tool" | "resource" | "servesUri" | "hasUnlisted" | "prompt" | "completer"> {
+  const createParts = (tool: ToolContract): UpstreamToolParts => ({
     hosted,
     original: originals.get(tool.name) ?? tool,
-    isTaskTool: mayBecomeTask(contract, originals.get(tool.name) ?? tool),
+    isTaskTool: supportsTasks(contract, originals.get(tool.name) ?? tool),
     configured: optionsOf(tool.name),
-    journal: journalOf(tool),
-    consent: consentOf(tool, originals.get(tool.name)?.name ?? tool.name),
+    journal: toolJournal(tool),
+    consent: toolConsent(tool, originals.get(tool.name)?.name ?? tool.name),
     limits,
     warn: (message) => warn(tool.name, message),
   });
-  const tool = foundByName(
-    [contract.tools, (tool) => upstreamTool(tool, partsOf(tool))],
-    [held.tools, (tool) => heldTool(tool, journalOf(tool))],
+  const tool = lazyByName(
+    [contract.tools, (tool) => upstreamTool(tool, createParts(tool))],
+    [held.tools, (tool) => withheldTool(tool, toolJournal(tool))],
   );
-  const prompt = foundByName(
+  const prompt = lazyByName(
     [contract.prompts, (prompt) => upstreamPrompt(hosted, prompt)],
-    [held.prompts, heldPrompt],
+    [held.prompts, withheldPrompt],
   );
   const prompted = new Set(contract.prompts.map(({ name }) => name));
   const listed = [
     ...contract.resources.map(({ name, uri }) => ({ name, uri })),
     ...contract.resourceTemplates.map(({ name, uriTemplate }) => ({ name, uri: uriTemplate })),
   ];
-  // Apps need not be listed, and those that a tool names are given with the approved contents only.
+  // Apps need not be listed. Those that a tool references are served only with approved contents.
   const named = [...contract.tools, ...held.tools].flatMap((tool) => readAppUri(tool) ?? []);
   const apps = new Map<string, Cid | null>(named.map((uri) => [uri, null]));
   for (const { uri, cid } of contract.apps ?? []) apps.set(uri, cid);
-  // At the address of all servers, nobody else takes the place of a skill that is held back.
+  // In the aggregate catalog, no other server may take over the URI of a withheld skill.
   const files = new Set([...skillUris(contract), ...skillUris(held), ...apps.keys()]);
   const offersResources = listed.length + files.size > 0;
-  const heldSkills = new Set(held.skills.map(({ uri }) => uri));
-  const skillsOf = skillFinder([...skills, ...held.skills]);
+  const withheldSkills = new Set(held.skills.map(({ uri }) => uri));
+  const findSkills = skillFinder([...skills, ...held.skills]);
   const resourceAt = (uri: string): Resource => {
-    const around = skillsOf(uri);
-    const waiting = around.find((skill) => heldSkills.has(skill.uri));
-    return waiting ? heldFile(waiting) : upstreamResource(hosted, uri, { app: apps.get(uri), skills: around });
+    const enclosing = findSkills(uri);
+    const withheld = enclosing.find((skill) => withheldSkills.has(skill.uri));
+    return withheld ? withheldFile(withheld) : upstreamResource(hosted, uri, { app: apps.get(uri), skills: enclosing });
   };
   const templates = new Set(contract.resourceTemplates.map(({ uriTemplate }) => uriTemplate));
   return {
     tool,
     prompt,
-    // Upstreams have resources that they do not list.
+    // Upstreams may have unlisted resources.
     resource: async (uri) => (offersResources ? resourceAt(uri) : undefined),
-    gives: givenAmong(files, uriTester(listed.filter(({ uri }) => !isOwnUri(uri)))),
+    servesUri: servesUri(files, createUriTester(listed.filter(({ uri }) => !isOwnUri(uri)))),
     hasUnlisted: offersResources,
     completer: (of, argument) => {
       if (prompted.has(of)) return upstreamCompleter(hosted, { type: "ref/prompt", name: of }, argument);
@@ -284,46 +279,46 @@ function upstreamParts(
   };
 }
 
-type Making<Item, Made> = readonly [items: readonly Item[], make: (item: Item) => Made];
+type LazyItems<Item, Made> = readonly [items: readonly Item[], make: (item: Item) => Made];
 
-/** Finds an item by name and makes it on first use, since most of thousands are never used. */
-function foundByName<Item extends { readonly name: string }, Made>(
-  ...either: readonly Making<Item, Made>[]
+/** Creates items on first use, because most of thousands are never used. */
+function lazyByName<Item extends { readonly name: string }, Made>(
+  ...either: readonly LazyItems<Item, Made>[]
 ): (name: string) => Made | undefined {
-  const ways = either.map(([items, make]) => ({ items: new Map(items.map((item) => [item.name, item])), make }));
-  const made = new Map<string, Made>();
+  const groups = either.map(([items, make]) => ({ items: new Map(items.map((item) => [item.name, item])), make }));
+  const created = new Map<string, Made>();
   return (name) => {
-    const known = made.get(name);
-    if (known) return known;
-    for (const { items, make } of ways) {
+    const existing = created.get(name);
+    if (existing) return existing;
+    for (const { items, make } of groups) {
       const item = items.get(name);
       if (!item) continue;
       const first = make(item);
-      made.set(name, first);
+      created.set(name, first);
       return first;
     }
     return undefined;
   };
 }
 
-interface Curated {
+interface AppliedEntry {
   readonly contract: Contract;
-  /** The upstream's own contract of each tool, by the name that clients know. */
+  /** The contract that the upstream lists, by the name that clients use. */
   readonly originals: ReadonlyMap<string, ToolContract>;
   readonly hidden: readonly Offer[];
 }
 
-/** Makes the contract that clients see: the upstream's own, with what the entry in `mcps` overrides. */
-function curate(own: Contract, entry: ServerEntry, isHidden: (offer: Offer) => boolean): Curated {
+/** Applies the overrides of the entry to the upstream's contract. */
+function applyEntry(own: Contract, entry: ServerEntry, isHidden: (offer: Offer) => boolean): AppliedEntry {
   const offered = new Map<string, { tool: ToolContract; original: ToolContract }>();
   for (const tool of own.tools) {
     if (entry.autoDiscover || Object.hasOwn(entry.tools, tool.name)) offered.set(tool.name, { tool, original: tool });
   }
-  // Where two tools have the same name, the first wins.
+  // The first of two tools with the same name wins.
   const byName = new Map(own.tools.toReversed().map((tool) => [tool.name, tool]));
   for (const [name, configured] of Object.entries(entry.tools)) {
     const original = byName.get(configured.function ?? name);
-    if (original) offered.set(name, { tool: described(name, original, configured), original });
+    if (original) offered.set(name, { tool: applyOverrides(name, original, configured), original });
     else offered.delete(name);
   }
   for (const name of entry.leftOut.tools) offered.delete(name);
@@ -333,22 +328,22 @@ function curate(own: Contract, entry: ServerEntry, isHidden: (offer: Offer) => b
     ...own.prompts.map(({ name }) => ({ kind: "prompt" as const, name })),
   ];
   const hidden = offers.filter(isHidden);
-  const isShown = notAmong(hidden);
-  const shown = [...offered].filter(([name]) => isShown("tool", name));
+  const isOffered = excluding(hidden);
+  const offeredTools = [...offered].filter(([name]) => isOffered("tool", name));
   const description = entry.description ?? own.description;
   return {
     contract: {
       ...own,
       ...(description !== undefined && { description }),
-      tools: shown.map(([, { tool }]) => tool),
-      prompts: own.prompts.filter(({ name }) => isShown("prompt", name)),
+      tools: offeredTools.map(([, { tool }]) => tool),
+      prompts: own.prompts.filter(({ name }) => isOffered("prompt", name)),
     },
-    originals: new Map(shown.map(([name, { original }]) => [name, original])),
+    originals: new Map(offeredTools.map(([name, { original }]) => [name, original])),
     hidden,
   };
 }
 
-function described(name: string, original: ToolContract, configured: ConfiguredTool): ToolContract {
+function applyOverrides(name: string, original: ToolContract, configured: ConfiguredTool): ToolContract {
   const { title, description, annotations } = configured;
   return {
     ...original,
@@ -359,6 +354,6 @@ function described(name: string, original: ToolContract, configured: ConfiguredT
   };
 }
 
-function givenAmong(files: ReadonlySet<string>, others: Catalog["gives"]): Catalog["gives"] {
+function servesUri(files: ReadonlySet<string>, others: Catalog["servesUri"]): Catalog["servesUri"] {
   return (uri) => (files.has(uri) && !isOwnUri(uri)) || others(uri);
 }

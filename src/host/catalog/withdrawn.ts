@@ -6,9 +6,7 @@ import type { Problem } from "../../lib/problem.ts";
 import type { Store } from "../../store/store.ts";
 import { unlessDamaged } from "../../store/unless-damaged.ts";
 
-/**
- * Withdrawn releases: they keep their CIDs and content, and are neither served nor restored until they are reinstated.
- */
+/** Withdrawn releases keep their content, but are neither served nor restored until they are reinstated. */
 export interface WithdrawnReleases {
   /** The CID of their record. */
   readonly cid: Cid;
@@ -17,25 +15,25 @@ export interface WithdrawnReleases {
   readonly problem?: Problem;
 }
 
-/** The withdrawn releases of all servers. Sound records in `known` are not read again. */
+/** Reads the withdrawn releases of all servers. Valid records in `known` are reused. */
 export async function readWithdrawn(
   store: Store,
   tenant: string,
   known: ReadonlyMap<string, WithdrawnReleases> = new Map(),
 ): Promise<ReadonlyMap<string, WithdrawnReleases>> {
   const withdrawn = new Map<string, WithdrawnReleases>();
-  const takeTurns = createYielder();
+  const yieldIfDue = createYielder();
   for (const { name, cid } of await store.names(tenant, "withdrawn")) {
-    await takeTurns();
+    await yieldIfDue();
     const before = known.get(name);
-    const isKnown = before?.cid === cid && !before.problem;
-    withdrawn.set(name, isKnown ? before : await readRecord(store, tenant, name, cid));
+    const isUnchanged = before?.cid === cid && !before.problem;
+    withdrawn.set(name, isUnchanged ? before : await readRecord(store, tenant, name, cid));
   }
   return withdrawn;
 }
 
 /** The withdrawn releases of one server. */
-export async function withdrawnOf(
+export async function readWithdrawnReleases(
   store: Store,
   tenant: string,
   server: string,
@@ -62,7 +60,7 @@ async function readRecord(store: Store, tenant: string, server: string, cid: Cid
   };
 }
 
-/** Throws `release_withdrawn`, or `store_failed` when it is unknown if it was withdrawn. */
+/** Throws `release_withdrawn`, or `store_failed` if the record is damaged. */
 export function refuseWithdrawn(server: string, release: Cid, withdrawn: WithdrawnReleases | undefined): void {
   if (!withdrawn?.releases.has(release)) return;
   if (withdrawn.problem) throw new BerthError("store_failed", withdrawn.problem.message);
@@ -74,13 +72,13 @@ interface Withdrawal {
   readonly release: Cid;
   readonly isWithdrawn: boolean;
   readonly by: string;
-  /** The tenant's storage limit. A reinstatement may exceed it. */
+  /** The tenant's storage quota. A reinstatement may exceed it. */
   readonly storedBytesMax?: number | undefined;
 }
 
 /**
- * Withdraws an earlier release of the server, or reinstates one. Rejects with `not_found`, with `edit_refused` for the
- * release served now, with `name_conflict` and with `storage_full`.
+ * Withdraws or reinstates an earlier release. Rejects with `not_found`, `edit_refused` for the current release,
+ * `name_conflict` and `storage_full`.
  */
 export async function withdraw(
   store: Store,
@@ -96,14 +94,14 @@ export async function withdraw(
       `${release} is the current release of "${server}"; save or restore another one first`,
     );
   }
-  const stood = await withdrawnOf(store, tenant, server);
-  if ((stood?.releases.has(release) ?? false) === isWithdrawn && !stood?.problem) return;
-  const after = new Set(stood?.releases);
+  const before = await readWithdrawnReleases(store, tenant, server);
+  if ((before?.releases.has(release) ?? false) === isWithdrawn && !before?.problem) return;
+  const after = new Set(before?.releases);
   if (isWithdrawn) after.add(release);
   else after.delete(release);
   const block = after.size > 0 ? jsonBlock({ withdrawn: [...after].sort() }) : undefined;
-  const move = { kind: "withdrawn", name: server, cid: block?.cid ?? null, expected: stood?.cid ?? null } as const;
+  const move = { kind: "withdrawn", name: server, cid: block?.cid ?? null, expected: before?.cid ?? null } as const;
   const subject = { kind: "withdrawal", name: server } as const;
-  const room = isWithdrawn && storedBytesMax !== undefined ? { storedBytesMax } : {};
-  await store.change(tenant, { by, subject, ...(block && { put: [block] }), set: [move], ...room });
+  const quota = isWithdrawn && storedBytesMax !== undefined ? { storedBytesMax } : {};
+  await store.change(tenant, { by, subject, ...(block && { put: [block] }), set: [move], ...quota });
 }

@@ -56,7 +56,7 @@ import { promptOfContent, promptResultOf } from "../offers/prompt-result.ts";
 import { blockOfContents, contentsOfBytes, contentsOfResult, toContents } from "../offers/resource-contents.ts";
 import { gotPromptOf, readResultOf, resultOf } from "../offers/upstream-results.ts";
 import { argumentTexts } from "./argument-texts.ts";
-import { judgeOf, overfilled } from "./schema-code.ts";
+import { compileSchema, overfilled } from "./schema-code.ts";
 import {
   READY,
   type AnswerKind,
@@ -104,7 +104,7 @@ tasks.on("data", (chunk) => {
 tasks.on("end", () => process.exit(0));
 for (const socket of [tasks, reports]) socket.on("error", () => process.exit(1));
 // Prepares what every schema needs before the time of any counts.
-judgeOf({ type: "object" }, { texts: false });
+compileSchema({ type: "object" }, { texts: false });
 say(READY);
 
 function say(value: CheckReport | typeof READY): void {
@@ -125,7 +125,7 @@ function answerTo(task: CheckProcessTask): CheckReport {
   return "frame" in task ? { problems: [], ended: guestResultOf(task) } : reportOf(task);
 }
 
-interface ReadySchema extends ReturnType<typeof judgeOf> {
+interface ReadySchema extends ReturnType<typeof compileSchema> {
   readonly units: number;
 }
 
@@ -165,7 +165,7 @@ function readyFor(schema: string, texts: boolean): ReadySchema {
   const key = `${texts ? "texts" : "values"} ${schema}`;
   const known = ready.get(key);
   if (known) return known;
-  const judging = judgeOf(JSON.parse(schema) as JsonSchema, { texts });
+  const judging = compileSchema(JSON.parse(schema) as JsonSchema, { texts });
   const made = { ...judging, units: key.length + CODES * judging.quick.code.length };
   ready.set(key, made);
   return made;

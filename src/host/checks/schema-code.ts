@@ -131,17 +131,17 @@ const CODE_PARTS =
  * Fills in a value and lists all that is wrong with it; nothing when it is right. `filledMax` is how much longer the
  * value may become by defaults, in UTF-16 units of its JSON text.
  */
-export type Judge = (value: unknown, filledMax?: number) => string[];
+export type ValueValidator = (value: unknown, filledMax?: number) => string[];
 
 /** Limits neither time nor memory, so it is not for the serving thread. Throws on an invalid schema. */
-export function judgeOf(
+export function compileSchema(
   schema: JsonSchema,
   options: SchemaOptions,
-): { readonly judge: Judge; readonly quick: SchemaCode } {
+): { readonly judge: ValueValidator; readonly quick: SchemaCode } {
   const quick = codeOf(schema, options, false);
   const isRight = evaluated(quick.code);
   let all: Check | undefined;
-  const judge: Judge = (value, filledMax = Infinity) => {
+  const judge: ValueValidator = (value, filledMax = Infinity) => {
     let first: string[] = [];
     try {
       if (within({ steps: Infinity, errors: Infinity, filled: filledMax }, () => isRight(value))) return [];

@@ -54,7 +54,7 @@ interface ServerNameRecord {
 }
 
 /** Everything that determines a server, as one text to compare. */
-export function saidOf({ definition, enabled, hidden, entry }: DirectoryEntry): string {
+export function fingerprint({ definition, enabled, hidden, entry }: DirectoryEntry): string {
   return `${JSON.stringify([definition, enabled, hidden])}${jsonText(entry.raw)}`;
 }
 
@@ -92,7 +92,7 @@ export async function readDirectory(
  * Tells that the changes which `foreseen` was read with now have these numbers in the store. If nobody changed a name
  * since that reading, it reflects them all, and the next one begins after them; otherwise all of them are read again.
  */
-export function nowStored(foreseen: Directory, changes: readonly number[]): void {
+export function markStored(foreseen: Directory, changes: readonly number[]): void {
   const [first, last] = [changes[0], changes.at(-1)];
   if (first !== undefined && readUpTo.get(foreseen) === first - 1) readUpTo.set(foreseen, last!);
 }

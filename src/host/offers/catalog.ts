@@ -56,7 +56,7 @@ export interface Catalog {
    * Tells if a resource or template of the contract gives this URI. Like `identity`, it is made apart from the catalog,
    * so it is cheap to keep.
    */
-  readonly gives: (uri: string) => boolean | Promise<boolean>;
+  readonly servesUri: (uri: string) => boolean | Promise<boolean>;
   /** It may have resources that its contract does not name, as upstreams do. */
   readonly hasUnlisted?: boolean;
   /** Undefined when the contract names no such prompt. */
@@ -161,7 +161,7 @@ export interface CallOptions {
   /** Milliseconds from now, in place of the call limit: a task may take longer. */
   readonly deadlineMs?: number;
   /** How many functions led to this call. */
-  readonly followed?: number;
+  readonly hops?: number;
   /** Makes invalid arguments reject with `invalid_params` instead of giving a tool result. */
   readonly invalidRejects?: boolean;
   /**

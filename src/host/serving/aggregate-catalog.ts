@@ -9,7 +9,7 @@ import { BerthError } from "../../lib/errors.ts";
 import { createYielder } from "../../lib/event-loop.ts";
 import { listedProblems, type Problem } from "../../lib/problem.ts";
 import type { ServerSummary } from "../catalog/overview.ts";
-import { callableBy, permittedCatalog } from "../catalog/permitted.ts";
+import { createCallFilter, permittedCatalog } from "../catalog/permitted.ts";
 import type { Host } from "../host.ts";
 import type {
   Catalog,
@@ -28,109 +28,109 @@ import type {
 const SHARED_NAME = /^[A-Za-z0-9_./-]{1,128}$/;
 
 /**
- * One server's contribution to the catalog of all servers, under its names there. It is kept while the server stays
- * unchanged, and without its catalog: memory does not hold every server's catalog.
+ * One server's contribution to the aggregate catalog, with prefixed names. It is cached until the server changes, and
+ * does not reference the server's catalog, so that catalogs can be evicted.
  */
 export interface Part {
   readonly server: string;
   /** Undefined when the server is not served. */
-  readonly offer: Offered | undefined;
-  /** Approximate memory use of the offer. */
+  readonly offer: ServerOffer | undefined;
+  /** Approximate size of the offer in memory. */
   readonly heldBytes: number;
   readonly problems: readonly Problem[];
 }
 
-interface Offered extends Pick<Contract, "tools" | "prompts" | "resources" | "resourceTemplates"> {
+interface ServerOffer extends Pick<Contract, "tools" | "prompts" | "resources" | "resourceTemplates"> {
   readonly skills: readonly SkillContract[];
   readonly release: Cid;
   readonly contract: Cid;
   readonly identity: Catalog["identity"];
-  readonly gives: Catalog["gives"];
+  readonly servesUri: Catalog["servesUri"];
   readonly hasUnlisted: boolean;
   readonly readsUris: boolean;
-  /** The tools that start programs, by the server's own names. */
+  /** Tools that start programs, by their unprefixed names. */
   readonly starting: Catalog["starting"];
 }
 
-export function partOf({ name: server, catalog, problems }: ServerSummary): Part {
+export function createPart({ name: server, catalog, problems }: ServerSummary): Part {
   if (!catalog) return { server, offer: undefined, heldBytes: 0, problems: listedProblems(problems) };
-  const leftOut: Problem[] = [];
-  const named = <Own extends { readonly name: string }>(kind: string, all: readonly Own[]): Own[] =>
+  const omissions: Problem[] = [];
+  const withPrefix = <Own extends { readonly name: string }>(kind: string, all: readonly Own[]): Own[] =>
     all.flatMap((own) => {
-      const there = inWhole(server, own);
-      if (SHARED_NAME.test(there.name)) return [there];
-      leftOut.push(notInAll(`The ${kind} "${there.name}" is not offered at /mcp: clients refuse such a name`));
+      const prefixed = addPrefix(server, own);
+      if (SHARED_NAME.test(prefixed.name)) return [prefixed];
+      omissions.push(omission(`The ${kind} "${prefixed.name}" is not offered at /mcp: clients refuse such a name`));
       return [];
     });
   const { tools, prompts, resources, resourceTemplates, skills = [] } = catalog.contract;
-  const ofSkills = new Set(skills.map(({ uri }) => uri));
-  // What an upstream lists under Berth's own schemes is not what those URIs mean for everyone else.
-  const mayShare = (uri: string): boolean => !catalog.hasUnlisted || !isOwnUri(uri);
+  const skillUris = new Set(skills.map(({ uri }) => uri));
+  // Berth defines the meaning of its own schemes: ignore what an upstream lists under them.
+  const isShareable = (uri: string): boolean => !catalog.hasUnlisted || !isOwnUri(uri);
   const hasResources = catalog.hasUnlisted || [resources, resourceTemplates, skills].some(({ length }) => length > 0);
-  const offer: Offered = {
+  const offer: ServerOffer = {
     release: catalog.release,
     contract: catalog.contractCid,
-    tools: named("tool", tools),
-    prompts: named("prompt", prompts),
-    // The name of a SKILL.md is that of its skill.
+    tools: withPrefix("tool", tools),
+    prompts: withPrefix("prompt", prompts),
+    // A SKILL.md keeps the name of its skill.
     resources: resources
-      .filter(({ uri }) => mayShare(uri))
-      .map((own) => (ofSkills.has(own.uri) ? own : inWhole(server, own))),
+      .filter(({ uri }) => isShareable(uri))
+      .map((own) => (skillUris.has(own.uri) ? own : addPrefix(server, own))),
     resourceTemplates: resourceTemplates
-      .filter(({ uriTemplate }) => mayShare(uriTemplate))
-      .map((own) => inWhole(server, own)),
-    skills: skills.filter(({ uri }) => mayShare(uri)),
+      .filter(({ uriTemplate }) => isShareable(uriTemplate))
+      .map((own) => addPrefix(server, own)),
+    skills: skills.filter(({ uri }) => isShareable(uri)),
     identity: catalog.identity,
-    gives: hasResources ? catalog.gives : givesNothing,
+    servesUri: hasResources ? catalog.servesUri : servesNoUri,
     hasUnlisted: catalog.hasUnlisted ?? false,
     readsUris: catalog.readsUris ?? false,
     starting: catalog.starting,
   };
-  return { server, offer, heldBytes: catalog.heldBytes ?? 0, problems: listedProblems([...problems, ...leftOut]) };
+  return { server, offer, heldBytes: catalog.heldBytes ?? 0, problems: listedProblems([...problems, ...omissions]) };
 }
 
-const givesNothing = (): boolean => false;
+const servesNoUri = (): boolean => false;
 
-/** The part of a server that does not fit in memory beside those before it. */
+/** Replaces a part that exceeds the memory limit. */
 export function withoutOffer({ server, problems }: Part, bytesMax: number): Part {
-  const beyond = `with it the servers would use more than ${bytesMax} bytes of memory together`;
-  const problem = notInAll(`The server "${server}" is not offered at /mcp: ${beyond}; it is served at /mcp/${server}`);
+  const reason = `the catalogs of all servers together would exceed ${bytesMax} bytes of memory`;
+  const problem = omission(`The server "${server}" is not offered at /mcp: ${reason}; it is served at /mcp/${server}`);
   return { server, offer: undefined, heldBytes: 0, problems: [...problems, problem] };
 }
 
-function inWhole<Own extends { readonly name: string }>(server: string, own: Own): Own {
+function addPrefix<Own extends { readonly name: string }>(server: string, own: Own): Own {
   return { ...own, name: `${server}.${own.name}` };
 }
 
-/** Narrows a part to what a principal may use: undefined when that is nothing, the same part when it is everything. */
+/** Narrows a part to what a principal may use: undefined if nothing, the same object if everything. */
 function permittedPart(part: Part, principal: Principal): Part | undefined {
   const { server, offer } = part;
   const reads = principal.permits("read", server);
   if (!reads && !principal.permits("call", server)) return undefined;
   if (!offer) return part;
-  const calls = callableBy(principal, { server, starting: offer.starting });
+  const calls = createCallFilter(principal, { server, starting: offer.starting });
   const tools = offer.tools.filter(({ name }) => calls(ownName(server, name)));
   const callsAll = tools.length === offer.tools.length && (tools.length > 0 || principal.permits("call", server));
   if (callsAll && reads) return part;
   const contract = rawBlock([offer.contract, reads, ...tools.map(({ name }) => name)].join(" ")).cid;
   if (reads) return { ...part, offer: { ...offer, tools, contract } };
-  const none = {
+  const unreadable = {
     prompts: [],
     resources: [],
     resourceTemplates: [],
     skills: [],
-    gives: givesNothing,
+    servesUri: servesNoUri,
     hasUnlisted: false,
     readsUris: false,
   };
-  return { ...part, offer: { ...offer, ...none, tools, contract } };
+  return { ...part, offer: { ...offer, ...unreadable, tools, contract } };
 }
 
 async function permittedParts(all: readonly Part[], principal: Principal): Promise<Part[]> {
-  const takeTurns = createYielder();
+  const yieldIfDue = createYielder();
   const parts: Part[] = [];
   for (const part of all) {
-    await takeTurns();
+    await yieldIfDue();
     const permitted = permittedPart(part, principal);
     if (permitted) parts.push(permitted);
   }
@@ -138,8 +138,8 @@ async function permittedParts(all: readonly Part[], principal: Principal): Promi
 }
 
 /**
- * Composes the catalog of all servers from their offers; with `principal`, only from what it may use. It decides which
- * server each name and URI leads to. There may be very many servers, so it yields to other calls.
+ * Composes the aggregate catalog from the parts, with `principal` only from what it may use, and routes each name and
+ * URI to its server. Yields to other calls, because a tenant may have thousands of servers.
  */
 export async function composeServers(
   tenant: string,
@@ -147,47 +147,47 @@ export async function composeServers(
   host: Host,
   principal?: Principal,
 ): Promise<Catalog> {
-  const whole = await wholeOf(parts);
-  const { offers, withResources } = whole;
-  const of = (server: string): Catalog | Promise<Catalog> => {
+  const merged = await mergeOffers(parts);
+  const { offers, withResources } = merged;
+  const catalogOf = (server: string): Catalog | Promise<Catalog> => {
     const catalog = host.server(tenant, server);
     if (!principal) return catalog;
     return catalog instanceof Promise
       ? catalog.then((loaded) => permittedCatalog(loaded, principal))
       : permittedCatalog(catalog, principal);
   };
-  const contents = [...offers].find(([, { readsUris }]) => readsUris)?.[0];
+  const contentServer = [...offers].find(([, { readsUris }]) => readsUris)?.[0];
   /**
-   * The server that gives a URI. A `server://` URI belongs to the server that it names, content to any. When several
-   * give a URI, two are returned and none serves it: an editor of one could otherwise take over what another gives. A
-   * URI that none lists belongs to servers with unlisted resources.
+   * Finds the server of a URI. A `server://` URI belongs to the server that it names; any server can read content. If
+   * several servers offer a URI, returns two of them and neither serves it: otherwise an editor of one server could
+   * hijack a resource of another. An unlisted URI belongs to the servers with unlisted resources.
    */
-  const giversOf = async (uri: string): Promise<readonly string[]> => {
+  const findProviders = async (uri: string): Promise<readonly string[]> => {
     const address = parseAddress(uri);
     if (address?.kind === "server" && offers.has(address.server)) return [address.server];
-    if (address?.kind === "cid") return contents === undefined ? [] : [contents];
-    // A variable is the same whichever server lists it: no resource with its URI gives anything else.
+    if (address?.kind === "cid") return contentServer === undefined ? [] : [contentServer];
+    // A variable reads the same through every server that lists it.
     const most = address?.kind === "variable" ? 0 : 1;
-    const takeTurns = createYielder();
-    const givers: string[] = [];
-    for (const [server, { gives }] of withResources) {
-      await takeTurns();
-      if (await gives(uri)) givers.push(server);
-      if (givers.length > most) break;
+    const yieldIfDue = createYielder();
+    const providers: string[] = [];
+    for (const [server, { servesUri }] of withResources) {
+      await yieldIfDue();
+      if (await servesUri(uri)) providers.push(server);
+      if (providers.length > most) break;
     }
-    if (givers.length > 0 || address) return givers;
+    if (providers.length > 0 || address) return providers;
     return withResources.filter(([, { hasUnlisted }]) => hasUnlisted).map(([server]) => server);
   };
   const contract: Contract = {
-    description: "Everything that is hosted here; each name begins with its server's name.",
-    ...whole.lists,
+    description: "All servers hosted here. Each name starts with the name of its server.",
+    ...merged.lists,
   };
 
   /**
-   * An app knows the tools of its own server by their plain names, and no request says which app it comes from: a plain
-   * name leads to the one server with apps that has such a tool for them.
+   * Apps call the tools of their own server by unprefixed name, and a request does not identify its app. So an
+   * unprefixed name resolves if exactly one server with apps offers them a tool of that name.
    */
-  const calledByApps = (name: string): Origin<ToolContract> | undefined => {
+  const findAppTool = (name: string): Origin<ToolContract> | undefined => {
     if (SERVER_AND_NAME.test(name) && offers.has(name.slice(0, name.indexOf(".")))) return undefined;
     const found = [...offers].flatMap(([server, { tools }]) => {
       if (!tools.some((tool) => readAppUri(tool) !== undefined)) return [];
@@ -200,47 +200,47 @@ export async function composeServers(
     throw new BerthError("invalid_params", message);
   };
 
-  /** The tools requested so far. */
-  const made = new Map<string, Tool>();
+  /** Caches the tools that were requested. */
+  const tools = new Map<string, Tool>();
 
   const catalog: Catalog = {
     server: "berth",
-    release: rawBlock(whole.releases).cid,
-    contractCid: rawBlock(whole.contracts).cid,
+    release: rawBlock(merged.releases).cid,
+    contractCid: rawBlock(merged.contracts).cid,
     contract,
     hidden: [],
     readsUris: offers.size > 0,
-    problems: whole.problems,
+    problems: merged.problems,
     tool(name) {
-      const origin = whole.tools.get(name) ?? calledByApps(name);
-      let tool = made.get(name);
-      if (origin && !tool) made.set(name, (tool = toolOf(origin, of)));
+      const origin = merged.tools.get(name) ?? findAppTool(name);
+      let tool = tools.get(name);
+      if (origin && !tool) tools.set(name, (tool = createTool(origin, catalogOf)));
       return tool;
     },
-    resource: async (uri) => resourceOf(await giversOf(uri), uri, of),
-    gives: async (uri) => (await giversOf(uri)).length === 1,
-    // Identities of the servers' own tools, so they are the same wherever a tool is reached.
+    resource: async (uri) => createResource(await findProviders(uri), uri, catalogOf),
+    servesUri: async (uri) => (await findProviders(uri)).length === 1,
+    // The identity of a tool does not depend on the endpoint.
     identity(name) {
-      const origin = whole.tools.get(name);
+      const origin = merged.tools.get(name);
       return origin && offers.get(origin.server)?.identity(ownName(origin.server, name));
     },
     prompt(name) {
-      const origin = whole.prompts.get(name);
-      return origin && promptOf(origin, of);
+      const origin = merged.prompts.get(name);
+      return origin && createPrompt(origin, catalogOf);
     },
     completer(name, argument) {
-      const prompt = whole.prompts.get(name);
-      if (prompt) return completerOf(prompt.server, ownName(prompt.server, name), argument, of);
-      const template = whole.templates.get(name);
-      return template && completerOf(template.server, name, argument, of);
+      const prompt = merged.prompts.get(name);
+      if (prompt) return createCompleter(prompt.server, ownName(prompt.server, name), argument, catalogOf);
+      const template = merged.templates.get(name);
+      return template && createCompleter(template.server, name, argument, catalogOf);
     },
     memo: new Map(),
     isNarrowed: principal !== undefined,
     servers: parts.length,
-    async narrow(asking) {
-      const permitted = await permittedParts(parts, asking);
+    async narrow(requester) {
+      const permitted = await permittedParts(parts, requester);
       const isAll = permitted.length === parts.length && permitted.every((part, index) => part === parts[index]);
-      return isAll ? catalog : composeServers(tenant, permitted, host, asking);
+      return isAll ? catalog : composeServers(tenant, permitted, host, requester);
     },
   };
   return catalog;
@@ -248,41 +248,41 @@ export async function composeServers(
 
 const SERVER_AND_NAME = /^[^.]+\./;
 
-/** An item of the whole, and the server that offers it. */
+/** An item of the aggregate catalog, and the server that offers it. */
 interface Origin<Own> {
   readonly server: string;
   readonly own: Own;
 }
 
-/** Everything that all servers offer, by name in the whole; ordered by server, then by its own lists. */
-interface Whole {
-  readonly offers: ReadonlyMap<string, Offered>;
-  readonly withResources: readonly (readonly [server: string, offer: Offered])[];
+/** The offers of all servers, by prefixed name, ordered by server and then as the server lists them. */
+interface MergedOffers {
+  readonly offers: ReadonlyMap<string, ServerOffer>;
+  readonly withResources: readonly (readonly [server: string, offer: ServerOffer])[];
   readonly tools: ReadonlyMap<string, Origin<ToolContract>>;
   readonly prompts: ReadonlyMap<string, Origin<PromptContract>>;
   readonly templates: ReadonlyMap<string, Origin<ResourceTemplateContract>>;
   readonly lists: Pick<Contract, "tools" | "prompts" | "resources" | "resourceTemplates" | "skills" | "extensions">;
   readonly problems: readonly Problem[];
-  /** Texts that name each server's release and contract; the CIDs of the whole are the CIDs of these texts. */
+  /** One line per server with its release or contract CID. The aggregate's own CIDs are computed from them. */
   readonly releases: string;
   readonly contracts: string;
 }
 
-async function wholeOf(parts: readonly Part[]): Promise<Whole> {
-  const offers = new Map<string, Offered>();
-  const withResources: (readonly [string, Offered])[] = [];
-  const tools = new Named<ToolContract>();
-  const prompts = new Named<PromptContract>();
-  const resources = new Named<ResourceContract>();
-  const templates = new Named<ResourceTemplateContract>();
-  const skills = new Named<SkillContract>();
+async function mergeOffers(parts: readonly Part[]): Promise<MergedOffers> {
+  const offers = new Map<string, ServerOffer>();
+  const withResources: (readonly [string, ServerOffer])[] = [];
+  const tools = new ItemsByKey<ToolContract>();
+  const prompts = new ItemsByKey<PromptContract>();
+  const resources = new ItemsByKey<ResourceContract>();
+  const templates = new ItemsByKey<ResourceTemplateContract>();
+  const skills = new ItemsByKey<SkillContract>();
   const problems: Problem[] = [];
-  const leftOut: Problem[] = [];
+  const omissions: Problem[] = [];
   let [releases, contracts] = ["", ""];
   const names = new Set(parts.map(({ server }) => server));
-  const takeTurns = createYielder();
+  const yieldIfDue = createYielder();
   for (const { server, offer, problems: own } of parts) {
-    await takeTurns();
+    await yieldIfDue();
     problems.push(...own);
     releases += `${server} ${offer ? offer.release : "-"}\n`;
     contracts += `${server} ${offer ? offer.contract : "-"}\n`;
@@ -295,13 +295,13 @@ async function wholeOf(parts: readonly Part[]): Promise<Whole> {
       ["prompt", offer.prompts, prompts],
     ] as const) {
       for (const each of own) {
-        const owner = ownerOf(each.name, names, server);
+        const owner = findOwner(each.name, names, server);
         if (owner === server) all.add(each.name, server, each as never);
         else {
-          const reason = `names that begin with "${owner}." belong to the server "${owner}"`;
-          leftOut.push(
-            notInAll(
-              `The ${kind} "${each.name}" of ${server} is served at /mcp/${server} alone, not at /mcp: ${reason}`,
+          const reason = `names that start with "${owner}." belong to the server "${owner}"`;
+          omissions.push(
+            omission(
+              `The ${kind} "${each.name}" of ${server} is served only at /mcp/${server}, not at /mcp: ${reason}`,
             ),
           );
         }
@@ -311,9 +311,9 @@ async function wholeOf(parts: readonly Part[]): Promise<Whole> {
     for (const each of offer.resourceTemplates) templates.add(each.uriTemplate, server, each);
     for (const each of offer.skills) skills.add(each.uri, server, each);
   }
-  for (const each of [resources, templates, skills]) leftOut.push(...each.settle());
-  for (const each of leftOut) {
-    await takeTurns();
+  for (const each of [resources, templates, skills]) omissions.push(...each.dropContested());
+  for (const each of omissions) {
+    await yieldIfDue();
     problems.push(each);
   }
   const hasApps = tools.all.some((tool) => readAppUri(tool) !== undefined);
@@ -342,10 +342,10 @@ async function wholeOf(parts: readonly Part[]): Promise<Whole> {
 }
 
 /**
- * The server with the longest name that begins a name in the whole, whether or not it has such a tool. Native calls
- * resolve names the same way, and no server takes another's name by a tool with a dot in its own name.
+ * The server whose name is the longest prefix of a prefixed name, even if it has no such tool. Native calls resolve
+ * names the same way. This stops a server from claiming another's names with a tool name that contains a dot.
  */
-function ownerOf(name: string, servers: ReadonlySet<string>, server: string): string {
+function findOwner(name: string, servers: ReadonlySet<string>, server: string): string {
   for (let at = name.lastIndexOf("."); at > server.length; at = name.lastIndexOf(".", at - 1)) {
     if (servers.has(name.slice(0, at))) return name.slice(0, at);
   }
@@ -353,12 +353,12 @@ function ownerOf(name: string, servers: ReadonlySet<string>, server: string): st
 }
 
 /**
- * Items of the whole by a key, such as a URI, that two servers may give: then neither has it, unless it is one of
- * Berth's own and so the same for both.
+ * Items by a key, such as a URI. If two servers offer the same key, neither serves it, except for Berth's own URIs,
+ * which mean the same everywhere.
  */
-class Named<Own> {
+class ItemsByKey<Own> {
   readonly origins = new Map<string, Origin<Own>>();
-  /** Each with two servers that give it. */
+  /** Keys with two of the servers that offer them. */
   readonly #contested = new Map<string, readonly [string, string]>();
 
   get all(): Own[] {
@@ -371,63 +371,67 @@ class Named<Own> {
     else if (taken.server !== server && !isOwnUri(key)) this.#contested.set(key, [taken.server, server]);
   }
 
-  /** Drops what several servers give, and reports it. */
-  settle(): Problem[] {
+  /** Removes keys that several servers offer, and reports them. */
+  dropContested(): Problem[] {
     return Array.from(this.#contested, ([key, [one, other]]) => {
       this.origins.delete(key);
-      return notInAll(`"${key}" is not offered at /mcp: both ${one} and ${other} offer it`);
+      return omission(`"${key}" is not offered at /mcp: both ${one} and ${other} offer it`);
     });
   }
 }
 
-/** The code of problems about what a server offers at its own address alone. */
+/** Problem code: something is offered only at the server's own endpoint. */
 export const NOT_IN_ALL = "not-in-all";
 
-function notInAll(message: string): Problem {
+function omission(message: string): Problem {
   return { code: NOT_IN_ALL, message, severity: "warning" };
 }
 
-/** The server's own name for an item. */
+/** Removes the prefix of a name. */
 function ownName(server: string, name: string): string {
   return name.slice(server.length + 1);
 }
 
-type CatalogOf = (server: string) => Catalog | Promise<Catalog>;
+type CatalogLookup = (server: string) => Catalog | Promise<Catalog>;
 
-function toolOf({ server, own: contract }: Origin<ToolContract>, of: CatalogOf): Tool {
-  const own = async (): Promise<Tool | undefined> => (await of(server)).tool(ownName(server, contract.name));
+function createTool({ server, own: contract }: Origin<ToolContract>, catalogOf: CatalogLookup): Tool {
+  const own = async (): Promise<Tool | undefined> => (await catalogOf(server)).tool(ownName(server, contract.name));
   return {
     contract,
     asksConsent: async () => (await own())?.asksConsent?.() ?? false,
     async call(args, options) {
       const tool = await own();
-      if (!tool) throw gone(contract.name);
+      if (!tool) throw noLongerOffered(contract.name);
       return tool.call(args, options);
     },
   };
 }
 
-function promptOf({ server, own: contract }: Origin<PromptContract>, of: CatalogOf): Prompt {
+function createPrompt({ server, own: contract }: Origin<PromptContract>, catalogOf: CatalogLookup): Prompt {
   return {
     contract,
     async get(args, options) {
-      const prompt = (await of(server)).prompt(ownName(server, contract.name));
-      if (!prompt) throw gone(contract.name);
+      const prompt = (await catalogOf(server)).prompt(ownName(server, contract.name));
+      if (!prompt) throw noLongerOffered(contract.name);
       return prompt.get(args, options);
     },
   };
 }
 
-function completerOf(server: string, ownName: string, argument: string, of: CatalogOf): Completer {
+function createCompleter(server: string, ownName: string, argument: string, catalogOf: CatalogLookup): Completer {
   return {
     async complete(value, others, options) {
-      const completer = (await of(server)).completer(ownName, argument);
+      const completer = (await catalogOf(server)).completer(ownName, argument);
       return completer ? completer.complete(value, others, options) : { values: [], total: 0, hasMore: false };
     },
   };
 }
 
-function resourceOf([server, other]: readonly string[], uri: string, of: CatalogOf): Resource | undefined {
+function createResource(
+  [server, other]: readonly string[],
+  uri: string,
+  catalogOf: CatalogLookup,
+): Resource | undefined {
   if (server === undefined) return undefined;
   if (other !== undefined) {
     const message = `${uri}: both ${server} and ${other} offer it; read it at /mcp/${server} or at /mcp/${other}`;
@@ -435,14 +439,14 @@ function resourceOf([server, other]: readonly string[], uri: string, of: Catalog
   }
   return {
     async read(options) {
-      const resource = await (await of(server)).resource(uri);
+      const resource = await (await catalogOf(server)).resource(uri);
       if (!resource) throw new BerthError("resource_not_found", uri, { data: { uri } });
       return resource.read(options);
     },
   };
 }
 
-/** The item's server has changed since the whole was composed. */
-function gone(name: string): BerthError {
+/** The server changed after the aggregate catalog was composed. */
+function noLongerOffered(name: string): BerthError {
   return new BerthError("invalid_params", `${name} is no longer offered`);
 }

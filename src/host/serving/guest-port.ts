@@ -12,14 +12,14 @@ import { permittedCatalog } from "../catalog/permitted.ts";
 import type { Catalog } from "../offers/catalog.ts";
 import { UPDATES_MAX } from "./watchers.ts";
 
-/** The variable through which a definition reads what this Berth hosts: a JSON list of servers with their tools. */
+/** Definitions read this variable to get a JSON list of the hosted servers and their tools. */
 const SERVERS_VARIABLE = "berth:servers";
 
 /**
- * Answers the requests of guest code to the host; null means that something does not exist. The tenant is fixed here,
- * so no message can name another one. A rejected request reaches the guest as an error with the same message.
+ * Answers requests of guest code; null means "not found". Tenant and server are bound here, so that no message can
+ * address others. The guest receives a rejection as an error with the same message.
  */
-export function guestPort(
+export function createGuestPort(
   tenant: string,
   server: string,
   host: PortHost,
@@ -31,7 +31,7 @@ export function guestPort(
     async request(op, params, { caller }) {
       switch (op) {
         case "variable":
-          // Only run.ts sets the caller of a call.
+          // Only run.ts sets `caller`.
           return variable(textParam(params, "name"), caller as Principal | undefined);
         case "cid": {
           const cid = textParam(params, "cid");
@@ -39,16 +39,18 @@ export function guestPort(
         }
         case "secret":
           throw new Error(
-            'this server is given no secret; list the secrets it needs as "secrets" in its entry in mcps',
+            'this server has no access to secrets; list the secrets it needs as "secrets" in its entry in mcps',
           );
         case "fetch":
         case "fetchWrite":
         case "fetchRead":
         case "fetchAbort":
-          throw new Error('this server has no network; list the hosts it may reach as "network" in its entry in mcps');
+          throw new Error(
+            'this server has no network access; list the hosts it may reach as "network" in its entry in mcps',
+          );
         case "resourceUpdated":
           if (host.resourceUpdated(tenant, server, uriParam(params))) return null;
-          throw new Error(`${UPDATES_MAX} updated resources of this server are waiting to be announced already`);
+          throw new Error(`${UPDATES_MAX} resource updates of this server are already pending; try again later`);
         case "offers":
           return new DeferredAnswer("json", offers);
         case "hide":
@@ -81,27 +83,27 @@ export function guestPort(
   }
 }
 
-/** The requests of guest code that features answer, by operation. */
+/** Handlers of guest requests that features add, by operation. */
 export type GuestRequests = Readonly<
   Partial<Record<HostOperation, (requester: Requester, params: JsonObject) => Promise<HostAnswer>>>
 >;
 
-/** The server whose code makes a request. No message can name another one. */
+/** The server whose code sends a request. */
 export interface Requester {
   readonly tenant: string;
   readonly server: string;
   readonly store: Store;
 }
 
-/** The servers that guest code may know of, and what a server's functions may do to the server itself. */
+/** The part of the host that guest code can use: reading servers, and changing its own one. */
 export interface PortHost {
   server(tenant: string, name: string): Catalog | Promise<Catalog>;
   /** The names of all servers, sorted. */
   names(tenant: string): readonly string[];
   summary(tenant: string, name: string): Promise<ServerSummary | undefined>;
-  /** False when too many updates already wait. */
+  /** False when too many updates are pending. */
   resourceUpdated(tenant: string, server: string, uri: string): boolean;
-  /** Rejects when the server offers no tool and no prompt of that name. */
+  /** Rejects when the server has no tool or prompt of that name. */
   setVisible(tenant: string, server: string, name: string, visible: boolean): Promise<void>;
 }
 
@@ -118,20 +120,17 @@ function textParam(params: JsonObject, name: string): string {
   return value;
 }
 
-/**
- * Lists what the caller may use of all servers: no server reveals to a caller what it may not use. Servers beyond the
- * size limit are listed in less detail.
- */
+/** Lists what the caller may use on all servers. Servers beyond the size limit are listed in less detail. */
 async function describeServers(tenant: string, host: PortHost, caller: Principal | undefined): Promise<Uint8Array> {
-  const room = { all: new Room(TOLD_UNITS_MAX), names: new Room(NAMES_UNITS_MAX) };
+  const budget = { all: new TextBudget(DETAILS_LENGTH_MAX), names: new TextBudget(NAMES_LENGTH_MAX) };
   const pieces: Uint8Array[] = [];
-  const takeTurns = createYielder();
-  // One after the other, so that the first get the room.
+  const yieldIfDue = createYielder();
+  // Sequential, so that the first servers get the budget.
   for (const name of host.names(tenant)) {
-    await takeTurns();
+    await yieldIfDue();
     if (caller && !caller.permits("call", name) && !caller.permits("read", name)) continue;
     const summary = await host.summary(tenant, name);
-    if (summary) pieces.push(COMMA, Buffer.from(await describeServer(tenant, summary, caller, room)));
+    if (summary) pieces.push(COMMA, Buffer.from(await describeServer(tenant, summary, caller, budget)));
   }
   return Buffer.concat([Buffer.from("["), ...pieces.slice(1), Buffer.from("]")]);
 }
@@ -142,54 +141,57 @@ async function describeServer(
   tenant: string,
   { name, state, description = "", catalog, problems }: ServerSummary,
   caller: Principal | undefined,
-  room: { readonly all: Room; readonly names: Room },
+  budget: { readonly all: TextBudget; readonly names: TextBudget },
 ): Promise<string> {
   const { tools } = catalog ? (await permittedCatalog(catalog, caller)).contract : { tools: [] };
   const url = `${tenantBasePath(tenant)}/mcp/${encodeURIComponent(name)}`;
-  const facts = JSON.stringify({ name, state, description, url, problem: problems[0]?.message });
-  const all = room.all.take(facts.length) ? await room.all.list(tools, asTold) : undefined;
-  if (all !== undefined) return `${facts.slice(0, -1)},"tools":${all}}`;
-  const names = (await room.names.list(tools, ({ name }) => ({ name }))) ?? "[]";
+  const details = JSON.stringify({ name, state, description, url, problem: problems[0]?.message });
+  const all = budget.all.take(details.length) ? await budget.all.stringify(tools, describeTool) : undefined;
+  if (all !== undefined) return `${details.slice(0, -1)},"tools":${all}}`;
+  const names = (await budget.names.stringify(tools, ({ name }) => ({ name }))) ?? "[]";
   return `${JSON.stringify({ name, state, url, cut: true }).slice(0, -1)},"tools":${names}}`;
 }
 
-function asTold({ name, description = "", inputSchema }: ToolContract): object {
+function describeTool({ name, description = "", inputSchema }: ToolContract): object {
   return { name, description, inputSchema };
 }
 
-/** Characters for all servers together, and for the tool names of servers that do not fit. */
-const TOLD_UNITS_MAX = 2 * 1024 * 1024;
-const NAMES_UNITS_MAX = 1024 * 1024;
+/** Character budgets: for full descriptions, and for the tool names of servers that exceed it. */
+const DETAILS_LENGTH_MAX = 2 * 1024 * 1024;
+const NAMES_LENGTH_MAX = 1024 * 1024;
 
-/** Counts characters; lists that do not fit may write as many again in vain. */
-class Room {
+/** A character budget. Limits the work on lists that turn out not to fit to the same amount. */
+class TextBudget {
   #units: number;
-  #wastable: number;
-  readonly #takeTurns = createYielder();
+  #wasteLeft: number;
+  readonly #yieldIfDue = createYielder();
 
   constructor(units: number) {
-    this.#units = this.#wastable = units;
+    this.#units = this.#wasteLeft = units;
   }
 
   take(units: number): boolean {
-    if (units > this.#units || this.#wastable < 0) return false;
+    if (units > this.#units || this.#wasteLeft < 0) return false;
     this.#units -= units;
     return true;
   }
 
-  /** The descriptions of the tools as a JSON list; undefined when there is no room. */
-  async list(tools: readonly ToolContract[], tell: (tool: ToolContract) => object): Promise<string | undefined> {
+  /** The tools as a JSON array; undefined when it exceeds the budget. */
+  async stringify(
+    tools: readonly ToolContract[],
+    describe: (tool: ToolContract) => object,
+  ): Promise<string | undefined> {
     const texts: string[] = [];
     let units = 0;
-    for (const tool of this.#wastable < 0 ? [] : tools) {
-      await this.#takeTurns();
+    for (const tool of this.#wasteLeft < 0 ? [] : tools) {
+      await this.#yieldIfDue();
       if (units > this.#units) break;
-      const text = JSON.stringify(tell(tool));
+      const text = JSON.stringify(describe(tool));
       texts.push(text);
       units += text.length + 1;
     }
     if (this.take(units)) return `[${texts.join(",")}]`;
-    this.#wastable -= units;
+    this.#wasteLeft -= units;
     return undefined;
   }
 }

@@ -4,133 +4,127 @@ import type { Json } from "../../lib/json.ts";
 import type { Log } from "../../lib/log.ts";
 import { UPDATES_MAX, type Watchers } from "./watchers.ts";
 
-/** Updates that wait so long for more go out in one letter. */
-const GATHERED_MS = 50;
-/** The URIs of one letter, in UTF-16 units: a tenant's many updates leave room for what others write. */
-const LETTER_UNITS = 32 * 1024;
-/** With listeners of more tenants, a node hears of all. */
+/** Updates within this interval are sent as one message. */
+const BATCH_MS = 50;
+/** Maximum length of the URIs in a message, so that one tenant's updates do not fill the mailbox. */
+const MESSAGE_LENGTH_MAX = 32 * 1024;
+/** A node that listens for more tenants subscribes to all of them. */
 const TENANTS_MAX = 1_000;
 
-type Waiting = Map<string, Set<string>>;
+type PendingUpdates = Map<string, Set<string>>;
 
-/**
- * Tells the listeners of other nodes of updated resources: those nodes that say they listen for the tenant, and no
- * others. Where no node listens, an update costs a look-up.
- */
+/** Forwards resource updates to the nodes that have announced that they listen for the tenant. */
 export class NodeUpdates {
   readonly #cluster: ListeningCluster;
   readonly #watchers: Watchers;
   readonly #log: Log;
-  /** Updates to tell, by tenant and server; a tenant is there as long as its letters are under way. */
-  readonly #waiting = new Map<string, Waiting>();
-  /** Tenants for which somebody is about to listen. */
+  /** By tenant and server; a tenant is removed after its messages have been sent. */
+  readonly #pending = new Map<string, PendingUpdates>();
+  /** Tenants that are about to get a listener. */
   readonly #expected = new Set<string>();
-  #saidTo: ReadonlySet<string> = new Set();
-  #saying: Promise<void> | undefined;
-  /** Resolves when others know what was said. */
-  #said: Promise<void> | undefined;
+  #announcedTenants: ReadonlySet<string> = new Set();
+  #scheduled: Promise<void> | undefined;
+  /** Resolves when other nodes have the latest announcement. */
+  #announcement: Promise<void> | undefined;
 
   constructor(cluster: ListeningCluster, watchers: Watchers, log: Log) {
     this.#cluster = cluster;
     this.#watchers = watchers;
     this.#log = log;
-    cluster.on(UPDATED, (body) => this.#hear(body as unknown as UpdatedLetter));
-    watchers.onTenant((tenant) => this.#saidTo.has(tenant) || void this.#saySoon());
+    cluster.on(UPDATED, (body) => this.#receive(body as unknown as UpdateMessage));
+    watchers.onTenant((tenant) => this.#announcedTenants.has(tenant) || void this.#scheduleAnnouncement());
   }
 
-  /** False when too many already wait. */
+  /** False when too many updates are pending. */
   updated(tenant: string, server: string, uri: string): boolean {
-    if (this.#cluster.others.size === 0 || this.#listeners(tenant).length === 0) return true;
-    let waiting = this.#waiting.get(tenant);
-    if (!waiting) {
-      this.#waiting.set(tenant, (waiting = new Map()));
-      setTimeout(() => void this.#tell(tenant, waiting!), GATHERED_MS).unref();
+    if (this.#cluster.others.size === 0 || this.#listeningNodes(tenant).length === 0) return true;
+    let pending = this.#pending.get(tenant);
+    if (!pending) {
+      this.#pending.set(tenant, (pending = new Map()));
+      setTimeout(() => void this.#send(tenant, pending!), BATCH_MS).unref();
     }
-    const uris = waiting.get(server) ?? new Set();
+    const uris = pending.get(server) ?? new Set();
     if (uris.size >= UPDATES_MAX && !uris.has(uri)) return false;
-    waiting.set(server, uris.add(uri));
+    pending.set(server, uris.add(uri));
     return true;
   }
 
-  /**
-   * Undefined, or resolves when other nodes know that this one listens for the tenant: who listens from then on misses
-   * no update.
-   */
-  toldOf(tenant: string): Promise<void> | undefined {
+  /** Resolves when other nodes forward the tenant's updates to this one; undefined if they already do. */
+  subscribe(tenant: string): Promise<void> | undefined {
     if (this.#cluster.others.size === 0) return undefined;
-    if (this.#saidTo.has(tenant)) return this.#said;
+    if (this.#announcedTenants.has(tenant)) return this.#announcement;
     this.#expected.add(tenant);
-    return this.#saySoon();
+    return this.#scheduleAnnouncement();
   }
 
-  #listeners(tenant: string): string[] {
-    const listens = (fact: Json | undefined): boolean =>
-      fact === true || (Array.isArray(fact) && fact.includes(tenant));
-    return [...this.#cluster.others].filter(([, facts]) => listens(facts[LISTENS])).map(([node]) => node);
+  #listeningNodes(tenant: string): string[] {
+    const isListening = (subscription: Json | undefined): boolean =>
+      subscription === true || (Array.isArray(subscription) && subscription.includes(tenant));
+    return [...this.#cluster.others].filter(([, metadata]) => isListening(metadata[LISTENS])).map(([node]) => node);
   }
 
-  async #tell(tenant: string, waiting: Waiting): Promise<void> {
+  async #send(tenant: string, pending: PendingUpdates): Promise<void> {
     try {
-      for (let servers; (servers = taken(waiting)).length > 0;) {
-        const letter: UpdatedLetter = { tenant, servers };
-        for (const node of this.#listeners(tenant)) await this.#cluster.send(node, UPDATED, { ...letter });
+      for (let servers; (servers = takeBatch(pending)).length > 0;) {
+        const message: UpdateMessage = { tenant, servers };
+        for (const node of this.#listeningNodes(tenant)) await this.#cluster.send(node, UPDATED, { ...message });
       }
     } catch (error) {
-      this.#log.warn({ err: error, tenant }, "listeners of other nodes could not be told of updated resources");
+      this.#log.warn({ err: error, tenant }, "resource updates could not be sent to other nodes");
     }
-    this.#waiting.delete(tenant);
+    this.#pending.delete(tenant);
   }
 
-  #hear({ tenant, servers }: UpdatedLetter): void {
-    if (!this.#watchers.tenants().includes(tenant)) return void this.#saySoon();
+  #receive({ tenant, servers }: UpdateMessage): void {
+    if (!this.#watchers.tenants().includes(tenant)) return void this.#scheduleAnnouncement();
     for (const [server, uris] of servers) for (const uri of uris) this.#watchers.resourceUpdated(tenant, server, uri);
   }
 
-  #saySoon(): Promise<void> {
-    this.#saying ??= yieldToCalls().then(() => this.#say());
-    return this.#saying;
+  #scheduleAnnouncement(): Promise<void> {
+    this.#scheduled ??= yieldToCalls().then(() => this.#announce());
+    return this.#scheduled;
   }
 
-  async #say(): Promise<void> {
-    this.#saying = undefined;
+  async #announce(): Promise<void> {
+    this.#scheduled = undefined;
     const expected = [...this.#expected];
     const tenants = [...new Set([...this.#watchers.tenants(), ...expected])];
-    this.#saidTo = new Set(tenants);
-    const said = this.#cluster.say(LISTENS, tenants.length > TENANTS_MAX ? true : tenants);
-    this.#said = said;
-    await said;
-    if (this.#said === said) this.#said = undefined;
+    this.#announcedTenants = new Set(tenants);
+    const announcement = this.#cluster.say(LISTENS, tenants.length > TENANTS_MAX ? true : tenants);
+    this.#announcement = announcement;
+    await announcement;
+    if (this.#announcement === announcement) this.#announcement = undefined;
     for (const tenant of expected) this.#expected.delete(tenant);
   }
 }
 
 type ListeningCluster = Pick<Cluster, "others" | "on" | "say" | "send">;
 
-/** A fact of a node: the tenants for which it listens, or true for all. */
+/** Node metadata: the tenants that the node listens for, or true for all. */
 const LISTENS = "listens";
-/** Tells a node of updated resources. */
+/** Message type: resources were updated. */
 const UPDATED = "updated";
 
-interface UpdatedLetter {
+interface UpdateMessage {
   readonly tenant: string;
   readonly servers: [server: string, uris: string[]][];
 }
 
-/** Takes what fits in one letter. */
-function taken(waiting: Waiting): UpdatedLetter["servers"] {
-  const servers: UpdatedLetter["servers"] = [];
-  let units = 0;
-  for (const [server, uris] of waiting) {
+/** Removes and returns the updates that fit in one message. */
+function takeBatch(pending: PendingUpdates): UpdateMessage["servers"] {
+  const servers: UpdateMessage["servers"] = [];
+  let length = 0;
+  for (const [server, uris] of pending) {
     const own: string[] = [];
     for (const uri of uris) {
-      if (units > 0 && units + uri.length > LETTER_UNITS) break;
-      units += uri.length;
+      if (length > 0 && length + uri.length > MESSAGE_LENGTH_MAX) break;
+      length += uri.length;
       own.push(uri);
       uris.delete(uri);
     }
     servers.push([server, own]);
     if (uris.size > 0) break;
-    waiting.delete(server);
+    pending.delete(server);
   }
   return servers;
 }

@@ -10,84 +10,81 @@ import type { Host } from "../host.ts";
 
 /**
  * The tenants that this process serves. A tenant is opened on its first request, so that thousands cost nothing at
- * start; unloaded after a long idle time; and ended when any process suspends or deletes it. What opening and ending
- * mean is up to the caller.
+ * startup, unloaded when idle, and closed when any process suspends or deletes it.
  */
 export interface Tenancy {
   /**
-   * Undefined when the tenant is already served; else a promise that it will be, which rejects with `tenant_not_found`
-   * or `tenant_suspended`.
+   * Undefined when the tenant is open; otherwise resolves when it is, or rejects with `tenant_not_found` or
+   * `tenant_suspended`.
    */
   admit(tenant: string): Promise<void> | undefined;
   /** Resolves when a requested tenant is open; undefined if it was not requested. */
   opening(tenant: string): Promise<void> | undefined;
-  /** True when no host name stands for a tenant. */
+  /** True when no host name is mapped to a tenant. */
   readonly unmapped: boolean;
-  /** The tenant that a host name, in lower case and without a port, stands for. */
-  ofHost(hostname: string): string | undefined;
+  /** The tenant that a host name (lower case, without port) is mapped to. */
+  findByHost(hostname: string): string | undefined;
   /** Calls `listener` when the settings of a served tenant change. */
   onChange(listener: (tenant: string) => void): void;
-  /** Calls `listener` when a served tenant is ended. */
+  /** Calls `listener` when a served tenant is closed. */
   onEnd(listener: (tenant: string) => void): void;
-  /** Stops following changes; resolves when those already received are carried out. */
+  /** Stops following changes; resolves when those already received are processed. */
   close(): Promise<void>;
 }
 
-/** The tenants that are served, with their settings: for parts that are made before a tenancy is opened. */
+/** The served tenants and their settings, for components that are created before the tenancy is opened. */
 export class ServedTenants {
-  /** By name; includes tenants that are being opened. For the tenancy alone. */
+  /** By name; includes tenants that are being opened. Only the tenancy writes it. */
   readonly entries = new Map<string, Served>();
 
-  /** The limits that a served tenant has of its own. */
-  limitsOf(tenant: string): JsonObject {
+  /** The tenant's own limits. */
+  limits(tenant: string): JsonObject {
     return this.entries.get(tenant)?.tenant?.limits ?? {};
   }
 
-  /** The authorization server that a served tenant has of its own: the same object until it changes. */
-  oauthOf(tenant: string): JsonObject | undefined {
+  /** The tenant's own authorization server: the same object until it changes. */
+  oauth(tenant: string): JsonObject | undefined {
     return this.entries.get(tenant)?.tenant?.oauth ?? undefined;
   }
 }
 
 export interface TenancyOptions {
-  /** The tenancy keeps them up to date. */
+  /** Updated by the tenancy. */
   readonly served: ServedTenants;
   readonly tenants: Tenants;
   readonly open: (tenant: string) => Promise<void>;
-  /** Unloads a tenant that nobody uses. Does nothing, and returns false, while it is in use. */
-  readonly rest: (tenant: string) => boolean;
-  /** Ends everything that runs for the tenant, and unloads it. */
-  readonly end: (tenant: string) => Promise<void>;
+  /** Unloads a tenant. While it is in use, does nothing and returns false. */
+  readonly unloadIdle: (tenant: string) => boolean;
+  /** Stops everything that runs for the tenant, and unloads it. */
+  readonly close: (tenant: string) => Promise<void>;
   readonly log: Log;
 }
 
 interface Served {
   readonly opening: Promise<void>;
-  /** Undefined until it is opened. */
+  /** Undefined until the tenant is open. */
   tenant: Tenant | undefined;
-  /** On the process's clock. */
+  /** Milliseconds of `performance.now()`. */
   usedAt: number;
 }
 
 const bounds = fixed({
-  /** The time after which an unused tenant is unloaded until the next request for it. */
+  /** Idle time after which a tenant is unloaded until its next request. */
   tenantIdleMs: 3_600_000,
 });
 const IDLE_CHECK_MAX_MS = 60_000;
 
 export async function openTenancy(options: TenancyOptions): Promise<Tenancy> {
-  const { tenants, open, rest, end, log } = options;
+  const { tenants, open, unloadIdle, close, log } = options;
   const served = options.served.entries;
   const ending = new Map<string, Promise<void>>();
   const listeners: ((tenant: string) => void)[] = [];
   const changeListeners: ((tenant: string) => void)[] = [];
-  const hosts = new Hosts(tenants);
-  const changing = new InOrderOfEach((error) =>
-    log.error({ err: error }, "a change of a tenant could not be carried out"),
-  );
+  const hosts = new HostNames(tenants);
+  const changes = new TenantQueues((error) => log.error({ err: error }, "a change of a tenant could not be applied"));
 
-  const begin = async (name: string): Promise<Tenant> => {
-    // A tenant that is ending has to be gone before it can come again.
+  const openTenant = async (name: string): Promise<Tenant> => {
+    // A tenant that is closing must be closed before it can be opened again.
     await ending.get(name)?.catch(() => {});
     const tenant = await tenants.find(name);
     if (!tenant) throw new BerthError("tenant_not_found", `"${name}"`);
@@ -97,7 +94,7 @@ export async function openTenancy(options: TenancyOptions): Promise<Tenancy> {
     if (tenant.damaged !== undefined) {
       const what = `the stored ${tenant.damaged} of the tenant "${name}" are damaged`;
       log.error({ tenant: name }, `${what}: set them again, or restore a backup`);
-      // The default tenant serves others, too; the defaults of the service count for it until then.
+      // The service needs its default tenant: it opens with the service's defaults until the data is repaired.
       if (name !== DEFAULT_TENANT)
         throw new BerthError("store_failed", `${what}; whoever runs this service can set them again`);
     }
@@ -106,9 +103,9 @@ export async function openTenancy(options: TenancyOptions): Promise<Tenancy> {
   };
 
   const admit = (name: string): Promise<void> => {
-    const known = served.get(name);
-    if (known) return known.opening;
-    const opening = begin(name).then((tenant) => void (entry.tenant = tenant));
+    const existing = served.get(name);
+    if (existing) return existing.opening;
+    const opening = openTenant(name).then((tenant) => void (entry.tenant = tenant));
     const entry: Served = { opening, tenant: undefined, usedAt: performance.now() };
     served.set(name, entry);
     opening.catch(() => served.get(name) === entry && served.delete(name));
@@ -128,16 +125,16 @@ export async function openTenancy(options: TenancyOptions): Promise<Tenancy> {
     }
     served.delete(name);
     for (const listener of listeners) listener(name);
-    const ended = end(name).finally(() => ending.delete(name));
+    const ended = close(name).finally(() => ending.delete(name));
     ending.set(name, ended);
     await ended;
     const isReplaced = now && now.suspendedAt === null;
-    // Requests that name no tenant do not admit the default one again.
+    // Requests without a tenant do not admit the default tenant.
     if (isReplaced && name === DEFAULT_TENANT) await admit(name);
     log.info({ tenant: name }, isReplaced ? "a tenant was replaced" : `a tenant was ${now ? "suspended" : "deleted"}`);
   };
 
-  const stop = tenants.onChange((name) => changing.add(name, () => follow(name)));
+  const stop = tenants.onChange((name) => changes.enqueue(name, () => follow(name)));
   await hosts.read().catch((error: unknown) => {
     stop();
     throw error;
@@ -147,7 +144,7 @@ export async function openTenancy(options: TenancyOptions): Promise<Tenancy> {
     () => {
       const since = performance.now() - bounds.tenantIdleMs;
       for (const [name, { tenant, usedAt }] of served) {
-        if (tenant && usedAt < since && name !== DEFAULT_TENANT && rest(name)) served.delete(name);
+        if (tenant && usedAt < since && name !== DEFAULT_TENANT && unloadIdle(name)) served.delete(name);
       }
     },
     Math.min(bounds.tenantIdleMs / 4, IDLE_CHECK_MAX_MS),
@@ -164,73 +161,73 @@ export async function openTenancy(options: TenancyOptions): Promise<Tenancy> {
     get unmapped() {
       return hosts.isEmpty;
     },
-    ofHost: (hostname) => hosts.tenantOf(hostname),
+    findByHost: (hostname) => hosts.find(hostname),
     onChange: (listener) => void changeListeners.push(listener),
     onEnd: (listener) => void listeners.push(listener),
     close() {
       clearInterval(sweep);
       stop();
-      return changing.settled();
+      return changes.drain();
     },
   };
 }
 
-/** The tenant behind each mapped host name: all are read once, and then those of a changed tenant alone. */
-class Hosts {
+/** Maps host names to tenants. Reads all of them once, then only those of changed tenants. */
+class HostNames {
   readonly #tenants: Tenants;
-  #tenantOf = new Map<string, string>();
-  #hostsOf = new Map<string, readonly string[]>();
-  /** One reading at a time: each knows all that those before it did. */
+  #tenantByHost = new Map<string, string>();
+  #hostsByTenant = new Map<string, readonly string[]>();
+  /** Reads are serialized. */
   #last: Promise<void> = Promise.resolve();
-  #isUnknown = true;
+  #isStale = true;
 
   constructor(tenants: Tenants) {
     this.#tenants = tenants;
   }
 
   get isEmpty(): boolean {
-    return this.#tenantOf.size === 0;
+    return this.#tenantByHost.size === 0;
   }
 
-  tenantOf(hostname: string): string | undefined {
-    return this.#tenantOf.get(hostname);
+  find(hostname: string): string | undefined {
+    return this.#tenantByHost.get(hostname);
   }
 
   read(): Promise<void> {
-    return this.#inTurn(async () => {
-      this.#tenantOf = new Map(await this.#tenants.hosts());
-      const hostsOf = new Map<string, string[]>();
-      const takeTurns = createYielder();
-      for (const [host, tenant] of this.#tenantOf) {
-        await takeTurns();
-        const hosts = hostsOf.get(tenant);
+    return this.#serialize(async () => {
+      this.#tenantByHost = new Map(await this.#tenants.hosts());
+      const hostsByTenant = new Map<string, string[]>();
+      const yieldIfDue = createYielder();
+      for (const [host, tenant] of this.#tenantByHost) {
+        await yieldIfDue();
+        const hosts = hostsByTenant.get(tenant);
         if (hosts) hosts.push(host);
-        else hostsOf.set(tenant, [host]);
+        else hostsByTenant.set(tenant, [host]);
       }
-      this.#hostsOf = hostsOf;
+      this.#hostsByTenant = hostsByTenant;
     });
   }
 
   follow(tenant: string): Promise<void> {
-    if (this.#isUnknown) return this.read();
-    return this.#inTurn(async () => {
+    if (this.#isStale) return this.read();
+    return this.#serialize(async () => {
       const hosts = (await this.#tenants.find(tenant))?.hosts ?? [];
-      for (const host of this.#hostsOf.get(tenant) ?? []) {
-        // Another tenant may have it by now.
-        if (this.#tenantOf.get(host) === tenant) this.#tenantOf.delete(host);
+      for (const host of this.#hostsByTenant.get(tenant) ?? []) {
+        // Another tenant may have taken over the host name.
+        if (this.#tenantByHost.get(host) === tenant) this.#tenantByHost.delete(host);
       }
-      for (const host of hosts) this.#tenantOf.set(host, tenant);
-      if (hosts.length > 0) this.#hostsOf.set(tenant, hosts);
-      else this.#hostsOf.delete(tenant);
+      for (const host of hosts) this.#tenantByHost.set(host, tenant);
+      if (hosts.length > 0) this.#hostsByTenant.set(tenant, hosts);
+      else this.#hostsByTenant.delete(tenant);
     });
   }
 
-  /** After one that failed, all are read again. */
-  #inTurn(reading: () => Promise<void>): Promise<void> {
-    const own = this.#last.then(reading).then(
-      () => void (this.#isUnknown = false),
+  /** After a failure, the next read is a full one. */
+  #serialize(read: () => Promise<void>): Promise<void> {
+    const own = this.#last.then(read).then(
+      () => void (this.#isStale = false),
       (error: unknown) => {
-        this.#isUnknown = true;
+        this.#isStale = true;
         throw error;
       },
     );
@@ -239,16 +236,16 @@ class Hosts {
   }
 }
 
-/** True when it stays served: neither deleted and recreated, nor replaced. */
+/** True when the tenant was neither recreated nor replaced. */
 function isSame(before: Tenant, now: Tenant | undefined): now is Tenant {
   return now?.createdAt === before.createdAt && now.replacedAt === before.replacedAt;
 }
 
 /**
- * Does what concerns one tenant in order, and again where the store was out of reach: nobody tells of a change twice. A
- * tenant that takes long, or is made to, keeps no other waiting.
+ * One queue of tasks per tenant, so that a slow tenant delays no other. Retries a task while the store is unreachable,
+ * because a change is reported only once.
  */
-class InOrderOfEach {
+class TenantQueues {
   readonly #last = new Map<string, Promise<void>>();
   #isClosed = false;
   readonly #onError: (error: unknown, tenant: string) => void;
@@ -257,68 +254,68 @@ class InOrderOfEach {
     this.#onError = onError;
   }
 
-  add(tenant: string, work: () => Promise<void>): void {
-    const before = this.#last.get(tenant) ?? Promise.resolve();
-    const own = before.then(() => this.#untilReached(work)).catch((error: unknown) => this.#onError(error, tenant));
+  enqueue(tenant: string, task: () => Promise<void>): void {
+    const previous = this.#last.get(tenant) ?? Promise.resolve();
+    const own = previous.then(() => this.#runWithRetries(task)).catch((error: unknown) => this.#onError(error, tenant));
     this.#last.set(tenant, own);
     void own.then(() => this.#last.get(tenant) === own && this.#last.delete(tenant));
   }
 
-  async #untilReached(work: () => Promise<void>): Promise<void> {
-    for (let tries = 1; ; tries++) {
+  async #runWithRetries(task: () => Promise<void>): Promise<void> {
+    for (let attempt = 1; ; attempt++) {
       try {
-        return await work();
+        return await task();
       } catch (error) {
         const isOutage = error instanceof BerthError && error.code === "store_failed";
-        if (!isOutage || this.#isClosed || tries === TRIES_MAX) throw error;
+        if (!isOutage || this.#isClosed || attempt === ATTEMPTS_MAX) throw error;
       }
-      await sleep(AGAIN_MS, undefined, { ref: false });
+      await sleep(RETRY_DELAY_MS, undefined, { ref: false });
     }
   }
 
-  async settled(): Promise<void> {
+  async drain(): Promise<void> {
     this.#isClosed = true;
     await Promise.all(this.#last.values());
   }
 }
 
-const AGAIN_MS = 500;
-/** Longer than a node may serve that cannot reach the store. */
-const TRIES_MAX = 3_600;
+const RETRY_DELAY_MS = 500;
+/** 30 minutes: a node without its store stops serving earlier. */
+const ATTEMPTS_MAX = 3_600;
 
-/** Tells the host of changes by other processes on the same store. Returns the function that stops it. */
+/** Applies changes by other processes on the same store to the host. Returns a function that stops it. */
 export function followChanges(store: Store, host: Host, tenancy: Tenancy, log: Log): () => Promise<void> {
   const onError = (error: unknown, tenant: string): void =>
-    log.error({ err: error, tenant }, "a change of another process could not be read");
-  const [reading, judging] = [new InOrderOfEach(onError), new InOrderOfEach(onError)];
-  const telling = new Set<Promise<void>>();
+    log.error({ err: error, tenant }, "a change by another process could not be applied");
+  const [reloads, reviews] = [new TenantQueues(onError), new TenantQueues(onError)];
+  const notifying = new Set<Promise<void>>();
   const reload = async (tenant: string): Promise<void> => {
     await tenancy.opening(tenant)?.catch(() => {});
     if (!tenancy.opening(tenant)) return;
-    // The next change does not wait until listeners know of this one: servers are loaded for them.
+    // Do not wait for the notification of listeners, which loads servers, before processing the next change.
     await new Promise<void>((resolve) => {
-      const told = host
+      const notified = host
         .reload(tenant, undefined, resolve)
         .catch((error: unknown) => onError(error, tenant))
-        .finally(() => telling.delete(told))
+        .finally(() => notifying.delete(notified))
         .finally(resolve);
-      telling.add(told);
+      notifying.add(notified);
     });
   };
   const stop = store.onChange((changed) => {
     for (const { tenant, kind, name } of changed) if (kind === "secret") host.secretChanged(tenant, name);
     for (const { tenant, kind, name } of changed) {
-      if (kind === "upstream") judging.add(tenant, () => host.upstreamJudged(tenant, name));
+      if (kind === "upstream") reviews.enqueue(tenant, () => host.upstreamReviewed(tenant, name));
     }
-    const tenants = new Set(changed.flatMap(({ tenant, kind }) => (OFFERED.has(kind) ? [tenant] : [])));
-    for (const tenant of tenants) reading.add(tenant, () => reload(tenant));
+    const tenants = new Set(changed.flatMap(({ tenant, kind }) => (RELOADING_KINDS.has(kind) ? [tenant] : [])));
+    for (const tenant of tenants) reloads.enqueue(tenant, () => reload(tenant));
   });
   return async () => {
     stop();
-    await Promise.all([reading.settled(), judging.settled()]);
-    await Promise.all(telling);
+    await Promise.all([reloads.drain(), reviews.drain()]);
+    await Promise.all(notifying);
   };
 }
 
-/** The kinds of names that decide which servers exist and what each offers. */
-const OFFERED: ReadonlySet<NameKind> = new Set(["variable", "server", "visibility", "withdrawn"]);
+/** Kinds of names that determine the servers and their offers. */
+const RELOADING_KINDS: ReadonlySet<NameKind> = new Set(["variable", "server", "visibility", "withdrawn"]);

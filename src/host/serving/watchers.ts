@@ -3,67 +3,67 @@ import { createYielder } from "../../lib/event-loop.ts";
 import type { AnyChangeListener, ChangeListener } from "../host.ts";
 import type { Catalog, ServerChange } from "../offers/catalog.ts";
 
-type Part = "tools" | "resources" | "prompts";
+type ListKind = "tools" | "resources" | "prompts";
 
 interface Watch {
   readonly listeners: Set<ChangeListener>;
-  /** The contract that the listeners know; undefined until the server is loaded. */
-  known: Known | undefined;
-  /** Resolves when `known` is up to date. */
-  learning: Promise<void>;
+  /** The contract that listeners have; undefined until the server is loaded. */
+  contract: ContractCids | undefined;
+  /** Serializes comparisons. */
+  comparing: Promise<void>;
 }
 
-interface Known extends Readonly<Record<Part, Cid>> {
+interface ContractCids extends Readonly<Record<ListKind, Cid>> {
   readonly contract: Cid;
 }
 
-interface Updates {
+interface PendingUpdates {
   readonly uris: Set<string>;
-  areLeftOut: boolean;
+  hasOverflowed: boolean;
 }
 
-/** Updated resources of one server that wait to be told, each once; further ones are left out. */
+/** Pending resource updates of one server; more are dropped. */
 export const UPDATES_MAX = 10_000;
 
 /**
- * Tells listeners of changes to servers. It knows the watched contracts, and reports each list that has changed.
- * Thousands may listen to one server: each change is computed once for all of them.
+ * Notifies listeners of changed lists and resources of servers. A server may have thousands of listeners, so each change
+ * is computed once for all of them.
  */
 export class Watchers {
   readonly #tenants = new Map<string, Map<string, Watch>>();
-  readonly #ofAll = new Map<string, Set<AnyChangeListener>>();
-  /** By tenant and server, while any wait. */
-  readonly #updated = new Map<string, Updates>();
+  readonly #tenantListeners = new Map<string, Set<AnyChangeListener>>();
+  /** Pending updates by tenant and server. */
+  readonly #pending = new Map<string, PendingUpdates>();
   readonly #onError: (error: unknown) => void;
   readonly #onFull: (tenant: string, server: string) => void;
   #onTenant: (tenant: string) => void = () => {};
 
   /**
-   * `onError` hears of listeners that throw; the others are told all the same. `onFull` hears when updated resources of
-   * a server are left out, once until all that wait are told.
+   * `onError` gets the errors of listeners. `onFull` is called when updates of a server are dropped, once until the
+   * pending ones are delivered.
    */
   constructor(onError: (error: unknown) => void, onFull: (tenant: string, server: string) => void = () => {}) {
     this.#onError = onError;
     this.#onFull = onFull;
   }
 
-  /** `listener` hears of each tenant that has listeners, when it gets one more. */
+  /** Calls `listener` with the tenant whenever a listener is added. */
   onTenant(listener: (tenant: string) => void): void {
     this.#onTenant = listener;
   }
 
-  /** The tenants that have listeners. */
+  /** Tenants with listeners. */
   tenants(): string[] {
-    return [...new Set([...this.#tenants.keys(), ...this.#ofAll.keys()])];
+    return [...new Set([...this.#tenants.keys(), ...this.#tenantListeners.keys()])];
   }
 
   add(tenant: string, server: string, listener: ChangeListener): () => void {
     const servers = this.#tenants.get(tenant) ?? new Map<string, Watch>();
     this.#tenants.set(tenant, servers);
     this.#onTenant(tenant);
-    const watch = servers.get(server) ?? { listeners: new Set(), known: undefined, learning: Promise.resolve() };
+    const watch = servers.get(server) ?? { listeners: new Set(), contract: undefined, comparing: Promise.resolve() };
     servers.set(server, watch);
-    // The same function may be added twice.
+    // Wrapped, because the same function may be added twice.
     const own: ChangeListener = (change) => listener(change);
     watch.listeners.add(own);
     return () => {
@@ -73,19 +73,19 @@ export class Watchers {
     };
   }
 
-  /** Watches all servers of a tenant, without loading any. */
-  addToAll(tenant: string, listener: AnyChangeListener): () => void {
-    const listeners = this.#ofAll.get(tenant) ?? new Set();
-    this.#ofAll.set(tenant, listeners.add(listener));
+  /** Watches all servers of a tenant without loading them. */
+  addForTenant(tenant: string, listener: AnyChangeListener): () => void {
+    const listeners = this.#tenantListeners.get(tenant) ?? new Set();
+    this.#tenantListeners.set(tenant, listeners.add(listener));
     this.#onTenant(tenant);
     return () => {
-      if (listeners.delete(listener) && listeners.size === 0) this.#ofAll.delete(tenant);
+      if (listeners.delete(listener) && listeners.size === 0) this.#tenantListeners.delete(tenant);
     };
   }
 
-  /** Tells that a server may have changed. */
-  mayBeAnother(tenant: string, server: string): void {
-    for (const listener of this.#ofAll.get(tenant) ?? []) listener(server);
+  /** Notifies listeners of all servers that one may have changed. */
+  mayHaveChanged(tenant: string, server: string): void {
+    for (const listener of this.#tenantListeners.get(tenant) ?? []) listener(server);
   }
 
   /** The watched servers of a tenant. */
@@ -93,20 +93,20 @@ export class Watchers {
     return [...(this.#tenants.get(tenant)?.keys() ?? [])];
   }
 
-  isKnown(tenant: string, server: string): boolean {
-    return this.#tenants.get(tenant)?.get(server)?.known !== undefined;
+  hasContract(tenant: string, server: string): boolean {
+    return this.#tenants.get(tenant)?.get(server)?.contract !== undefined;
   }
 
-  /** Tells which lists of the contract have changed. Resolves when the listeners have been told. */
-  learn(tenant: string, server: string, catalog: Catalog): Promise<void> {
+  /** Notifies listeners of the lists that differ in `catalog`. Resolves when they have been called. */
+  compare(tenant: string, server: string, catalog: Catalog): Promise<void> {
     const watch = this.#tenants.get(tenant)?.get(server);
     if (!watch) return Promise.resolve();
-    watch.learning = watch.learning.then(() => this.#learn(watch, catalog));
-    return watch.learning;
+    watch.comparing = watch.comparing.then(() => this.#compare(watch, catalog));
+    return watch.comparing;
   }
 
-  async #learn(watch: Watch, { contract, contractCid }: Catalog): Promise<void> {
-    const before = watch.known;
+  async #compare(watch: Watch, { contract, contractCid }: Catalog): Promise<void> {
+    const before = watch.contract;
     if (before?.contract === contractCid) return;
     const { tools, resources, resourceTemplates, prompts } = contract;
     const now = {
@@ -115,55 +115,56 @@ export class Watchers {
       resources: (await jsonBlockYielding({ resources, resourceTemplates })).cid,
       prompts: (await jsonBlockYielding(prompts)).cid,
     };
-    watch.known = now;
+    watch.contract = now;
     if (!before) return;
     for (const kind of ["tools", "resources", "prompts"] as const) {
-      if (before[kind] !== now[kind]) this.#tell(watch, { kind });
+      if (before[kind] !== now[kind]) this.#notify(watch, { kind });
     }
   }
 
-  /** Tells of the update from the end of this turn on, yielding to other calls. False when too many already wait. */
+  /** Notifies listeners asynchronously, yielding to other calls. False when too many updates are pending. */
   resourceUpdated(tenant: string, server: string, uri: string): boolean {
-    if (!this.#ofAll.has(tenant) && !this.#tenants.get(tenant)?.has(server)) return true;
+    if (!this.#tenantListeners.has(tenant) && !this.#tenants.get(tenant)?.has(server)) return true;
     const key = JSON.stringify([tenant, server]);
-    const waiting = this.#updated.get(key);
-    if (waiting) {
-      const hasRoom = waiting.uris.size < UPDATES_MAX || waiting.uris.has(uri);
-      if (hasRoom) waiting.uris.add(uri);
-      else if (!waiting.areLeftOut) {
-        waiting.areLeftOut = true;
+    const pending = this.#pending.get(key);
+    if (pending) {
+      const fits = pending.uris.size < UPDATES_MAX || pending.uris.has(uri);
+      if (fits) pending.uris.add(uri);
+      else if (!pending.hasOverflowed) {
+        pending.hasOverflowed = true;
         this.#onFull(tenant, server);
       }
-      return hasRoom;
+      return fits;
     }
     const uris = new Set([uri]);
-    this.#updated.set(key, { uris, areLeftOut: false });
-    setImmediate(() => void this.#tellUpdated(tenant, server, key, uris));
+    this.#pending.set(key, { uris, hasOverflowed: false });
+    setImmediate(() => void this.#notifyUpdated(tenant, server, key, uris));
     return true;
   }
 
-  async #tellUpdated(tenant: string, server: string, key: string, uris: Set<string>): Promise<void> {
-    const takeTurns = createYielder();
+  async #notifyUpdated(tenant: string, server: string, key: string, uris: Set<string>): Promise<void> {
+    const yieldIfDue = createYielder();
     for (const uri of uris) {
       uris.delete(uri);
       const change: ServerChange = { kind: "resource", uri };
-      for (const listener of this.#ofAll.get(tenant) ?? []) this.#hear(() => listener(server, change), change);
+      for (const listener of this.#tenantListeners.get(tenant) ?? [])
+        this.#call(() => listener(server, change), change);
       for (const listener of this.#tenants.get(tenant)?.get(server)?.listeners ?? []) {
-        const turn = takeTurns();
-        if (turn) await turn;
-        this.#hear(listener, change);
+        const yielding = yieldIfDue();
+        if (yielding) await yielding;
+        this.#call(listener, change);
       }
-      const turn = takeTurns();
-      if (turn) await turn;
+      const yielding = yieldIfDue();
+      if (yielding) await yielding;
     }
-    this.#updated.delete(key);
+    this.#pending.delete(key);
   }
 
-  #tell(watch: Watch, change: ServerChange): void {
-    for (const listener of watch.listeners) this.#hear(listener, change);
+  #notify(watch: Watch, change: ServerChange): void {
+    for (const listener of watch.listeners) this.#call(listener, change);
   }
 
-  #hear(listener: ChangeListener, change: ServerChange): void {
+  #call(listener: ChangeListener, change: ServerChange): void {
     try {
       listener(change);
     } catch (error) {

@@ -5,63 +5,61 @@ import { Activity } from "../journal/activity.ts";
 import type { Journal, ToolJournal } from "../journal/journal.ts";
 import type { Catalog, ToolContract } from "../offers/catalog.ts";
 
-/** A server that comes with Berth rather than from a definition. */
+/** A server that is part of Berth. */
 export interface BuiltInServer {
   readonly name: string;
   readonly release: Cid;
-  readonly catalog: (journalOf: (tool: ToolContract) => ToolJournal) => Catalog;
+  readonly catalog: (toolJournal: (tool: ToolContract) => ToolJournal) => Catalog;
   /** The content behind its CIDs. */
   readonly blocks: readonly Block[];
 }
 
-/**
- * Adds one server to a host for one tenant. A server of that name that the tenant defined takes precedence. Its offer
- * never changes while the process lives.
- */
-export function withBuiltIn(host: Host, tenant: string, server: BuiltInServer, journal: Journal): Host {
-  const { name, release } = server;
+/** Adds a server to a host for one tenant, unless the tenant has a server of that name. Its contract never changes. */
+export function withBuiltIn(host: Host, ownTenant: string, server: BuiltInServer, journal: Journal): Host {
+  const { name: ownName, release } = server;
   const activity = new Activity();
-  const released = journal.release({ tenant, server: name, release }, { activity });
+  const released = journal.release({ tenant: ownTenant, server: ownName, release }, { activity });
   const catalog = server.catalog((tool) => released.tool(tool));
   const { description } = catalog.contract;
   const summary: ServerSummary = {
-    name,
+    name: ownName,
     isBuiltIn: true,
     state: "ready",
     ...(description !== undefined && { description }),
     catalog,
     problems: [],
   };
-  const isHere = (asked: string): boolean => asked === tenant && !host.directory(asked)?.servers.has(name);
-  const isIt = (asked: string, of: string): boolean => of === name && isHere(asked);
+  const isAdded = (tenant: string): boolean => tenant === ownTenant && !host.directory(tenant)?.servers.has(ownName);
+  const isIt = (tenant: string, name: string): boolean => name === ownName && isAdded(tenant);
   return {
     ...host,
-    server: (of, asked) => (isIt(of, asked) ? catalog : host.server(of, asked)),
-    async overview(of, names) {
-      const servers = await host.overview(of, names);
-      if (!isHere(of) || !names.includes(name)) return servers;
+    server: (tenant, name) => (isIt(tenant, name) ? catalog : host.server(tenant, name)),
+    async overview(tenant, names) {
+      const servers = await host.overview(tenant, names);
+      if (!isAdded(tenant) || !names.includes(ownName)) return servers;
       const { catalog: _, ...short } = summary;
       const own = { ...short, tools: catalog.contract.tools.map((tool) => tool.name), starting: catalog.starting };
       return [...servers, own].sort((one, other) => names.indexOf(one.name) - names.indexOf(other.name));
     },
-    summary: (of, asked, options) => (isIt(of, asked) ? Promise.resolve(summary) : host.summary(of, asked, options)),
-    has: (of, asked) => isIt(of, asked) || host.has(of, asked),
-    names(of) {
-      const names = host.names(of);
-      if (!isHere(of)) return names;
-      const next = names.findIndex((each) => each > name);
-      return names.toSpliced(next < 0 ? names.length : next, 0, name);
+    summary: (tenant, name, options) =>
+      isIt(tenant, name) ? Promise.resolve(summary) : host.summary(tenant, name, options),
+    has: (tenant, name) => isIt(tenant, name) || host.has(tenant, name),
+    names(tenant) {
+      const names = host.names(tenant);
+      if (!isAdded(tenant)) return names;
+      const next = names.findIndex((each) => each > ownName);
+      return names.toSpliced(next < 0 ? names.length : next, 0, ownName);
     },
-    activity: (of, asked) => (isIt(of, asked) ? activity : host.activity(of, asked)),
-    releases: (of, asked) => (isIt(of, asked) ? Promise.resolve([]) : host.releases(of, asked)),
-    async content(of, cid) {
-      const own = isHere(of) ? server.blocks.find((block) => block.cid === cid) : undefined;
-      return own?.bytes ?? host.content(of, cid);
+    activity: (tenant, name) => (isIt(tenant, name) ? activity : host.activity(tenant, name)),
+    releases: (tenant, name) => (isIt(tenant, name) ? Promise.resolve([]) : host.releases(tenant, name)),
+    async content(tenant, cid) {
+      const own = isAdded(tenant) ? server.blocks.find((block) => block.cid === cid) : undefined;
+      return own?.bytes ?? host.content(tenant, cid);
     },
-    watch: (of, asked, listener) => (isIt(of, asked) ? () => {} : host.watch(of, asked, listener)),
-    release: (of, asked, release) =>
-      isIt(of, asked)
+    watch: (tenant, name, listener) => (isIt(tenant, name) ? () => {} : host.watch(tenant, name, listener)),
+    release: (tenant, name, release) =>
+      isIt(tenant, name)
         ? Promise.resolve(release === catalog.release ? catalog : undefined)
-        : host.release(of, asked, release),
+        : host.release(tenant, name, release),
   };
 }

@@ -286,7 +286,7 @@ export class HostedUpstream {
           ? served === cidOf(item) || request.servedForm === cidOf(stableForm(item))
           : served === item || !isSubstantialChange(served, item);
       if (isOffered) return;
-      throw heldBack(kind, name);
+      throw withheldError(kind, name);
     }
     throw new BerthError("upstream_changed", `it no longer has the ${kind} "${name}"`);
   }
@@ -339,7 +339,7 @@ type Offered = Readonly<Record<WithheldKind, ReadonlyMap<string, WithheldItem>>>
 
 const KINDS = { "tools/call": "tool", "prompts/get": "prompt", "resources/read": "skill" } as const;
 
-export function heldBack(kind: WithheldKind, name: string): BerthError {
+export function withheldError(kind: WithheldKind, name: string): BerthError {
   const detail = `the ${kind} "${name}" has changed since it was approved; it is withheld until a person approves the change`;
   return new BerthError("upstream_changed", detail);
 }

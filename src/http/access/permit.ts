@@ -2,7 +2,7 @@ import type { IncomingMessage } from "node:http";
 import type { Action, Principal } from "../../access/principal.ts";
 import { checkTyped, RIGHTS, type Power } from "../../access/rights.ts";
 import { isLoopback } from "../../config.ts";
-import { callableBy } from "../../host/catalog/permitted.ts";
+import { createCallFilter } from "../../host/catalog/permitted.ts";
 import type { Catalog } from "../../host/offers/catalog.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { plainAddress } from "../peer.ts";
@@ -79,7 +79,7 @@ export function toolsShown(
   principal: Principal | undefined,
   catalog: Pick<Catalog, "server" | "starting">,
 ): (tool: string) => boolean {
-  return principal?.permits("call", catalog.server) ? callableBy(principal, catalog) : () => true;
+  return principal?.permits("call", catalog.server) ? createCallFilter(principal, catalog) : () => true;
 }
 
 /** Throws `forbidden`, `unauthorized` or `write_forbidden`; no message contains a token. */

@@ -34,7 +34,7 @@ export const WELL_KNOWN = "/.well-known/oauth-protected-resource";
 
 export function createResources(
   { publicUrl, publicPath, allowedHosts }: Pick<Config, "publicUrl" | "publicPath" | "allowedHosts">,
-  tenancy: Pick<Tenancy, "ofHost">,
+  tenancy: Pick<Tenancy, "findByHost">,
 ): Resources {
   const isSafe = publicUrl === undefined || isTrustworthy(new URL(publicUrl));
   const originOf = (request: IncomingMessage): string | undefined => {
@@ -50,7 +50,7 @@ export function createResources(
       return isOwn ? `http://${host.toLowerCase()}` : undefined;
     }
     // The operator has mapped this name to a tenant, and people know it.
-    if (tenancy.ofHost(hostname) !== undefined) return mapped(publicUrl, hostname);
+    if (tenancy.findByHost(hostname) !== undefined) return mapped(publicUrl, hostname);
     return publicUrl;
   };
 

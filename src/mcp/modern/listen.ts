@@ -15,7 +15,7 @@ import { declaresTasks, lacksTasks, type Tasks } from "./tasks/tasks.ts";
 const BODY_CHARACTERS_MAX = 16 * 1024;
 
 interface ListenParts {
-  readonly host: Pick<Host, "toldOf">;
+  readonly host: Pick<Host, "subscribeToNodes">;
   readonly listeners: Listeners;
   readonly tasks: Tasks;
   readonly writer: ResultWriter;
@@ -37,7 +37,7 @@ export async function listen(parts: ListenParts, call: MethodCall): Promise<stri
   const requested = readFilter(call.params["notifications"]);
   const filter = await supportedFilter(requested, call.catalog);
   // No update after the acknowledgement may be missed.
-  if (filter.resourceSubscriptions) await parts.host.toldOf(call.tenant);
+  if (filter.resourceSubscriptions) await parts.host.subscribeToNodes(call.tenant);
   if (!requested.taskIds?.length) return openListener(parts, call, call.events, filter);
   if (!declaresTasks(call.client)) throw lacksTasks();
   const taskIds = await findTasks(parts.tasks, call, requested.taskIds);

@@ -50,7 +50,7 @@ const SKILLS = [TIDY_SKILL, OTHER_SKILL];
 
 const HELD =
   /^The upstream has changed: the skill "skill:\/\/tidy\/SKILL\.md" has changed since .* until a person approves/;
-const OTHER_BYTES = /^The upstream has changed: the file ".*" is not what was approved with its skill/;
+const OTHER_BYTES = /^The upstream has changed: the file ".*" is withheld: its digest differs/;
 
 const ANOTHER = "Another form.";
 const CHANGED = skill("tidy", { "SKILL.md": FILES[TIDY], "FORMS.md": ANOTHER, "MORE.md": "More." });

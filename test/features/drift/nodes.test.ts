@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { sanitizeContract } from "../../../src/contract/sanitize.ts";
 import { unnamedEntry } from "../../../src/entry/entry.ts";
-import { approvedNow } from "../../../src/features/drift/approved.ts";
+import { readApproved } from "../../../src/features/drift/approved.ts";
 import { makeCids } from "../../../src/host/offers/contract-cids.ts";
 import type { HostedUpstream } from "../../../src/host/upstreams/hosted.ts";
 import { openStore } from "../../../src/store/open-store.ts";
@@ -33,7 +33,7 @@ it("an upstream that two processes serve is approved as one of them sees it firs
     const observed = { contract, problems: [], failed: [] };
     const hosted = { upstream, observed, remember: () => {}, hasWritten: () => false } as unknown as HostedUpstream;
     const place = { store: { ...store, name }, writable: true, isTrial: false };
-    return approvedNow("default", "server", hosted, { ...unnamedEntry, variables: [] }, place);
+    return readApproved("default", "server", hosted, { ...unnamedEntry, variables: [] }, place);
   });
   const served = (await Promise.all(judged)).map(({ own }) => rows(own.tools, "name").sort().join(" "));
   assert.deepEqual(served.sort(), ["hello same", "same"]);

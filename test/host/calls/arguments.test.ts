@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { lazyValidator } from "../../../src/host/calls/arguments.ts";
-import { judgeOf } from "../../../src/host/checks/schema-code.ts";
+import { compileSchema } from "../../../src/host/checks/schema-code.ts";
 
 const string = (pattern: string) => ({ type: "string", pattern });
 
@@ -74,7 +74,7 @@ describe("the validator of arguments", () => {
         lazyValidator({ type: "object", properties: { [$id]: { type: "number" } } })({ [$id]: "" }).length,
         1,
       );
-      assert.equal(judgeOf({ $id, type: "object", required: ["a"] }, { texts: true }).judge({}).length, 1);
+      assert.equal(compileSchema({ $id, type: "object", required: ["a"] }, { texts: true }).judge({}).length, 1);
     }
     assert.throws(() => lazyValidator({ $id: "a:b", type: "nothing" })({}), /schema is invalid/);
   });

@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Compiled } from "../../../src/discover/discovery.ts";
-import { compilingInTurn } from "../../../src/host/catalog/compile-queue.ts";
+import { createCompileQueue } from "../../../src/host/catalog/compile-queue.ts";
 
 describe("compiling in turn", () => {
   const never = async (): Promise<Compiled> => assert.fail("nothing takes long");
 
   it("has tenants that wait take turns, whoever saved more, and goes on after what fails (C8)", async () => {
     const order: string[] = [];
-    const compile = compilingInTurn(async ({ entry }) => {
+    const compile = createCompileQueue(async ({ entry }) => {
       order.push(entry);
       if (entry === "acme 1") throw new Error("the compiler failed");
       return { problems: [] } as unknown as Compiled;
@@ -22,7 +22,7 @@ describe("compiling in turn", () => {
 
   it("compiles nothing for whoever has left before its turn", async () => {
     const order: string[] = [];
-    const compile = compilingInTurn(async ({ entry }) => {
+    const compile = createCompileQueue(async ({ entry }) => {
       order.push(entry);
       return { problems: [] } as unknown as Compiled;
     }, never);
@@ -42,7 +42,7 @@ describe("compiling in turn", () => {
     const problem = (code: string): Compiled => ({ problems: [{ code }] }) as unknown as Compiled;
     let goOn!: () => void;
     const isFree = new Promise<void>((resolve) => (goOn = resolve));
-    const compile = compilingInTurn(
+    const compile = createCompileQueue(
       async ({ entry }) => problem(entry === "heavy" ? "compiler-timeout" : "fine"),
       async () => isFree.then(() => problem("fine, later")),
     );

@@ -35,7 +35,7 @@ it("a principal that may only call is given nothing to read, listed or not", asy
     readsUris: true,
     tool: () => found,
     resource: () => Promise.resolve(found),
-    gives: () => true,
+    servesUri: () => true,
     prompt: () => found,
     completer: () => found,
   };
@@ -44,7 +44,7 @@ it("a principal that may only call is given nothing to read, listed or not", asy
   assert.deepEqual(
     [
       await view.resource("far://one"),
-      view.gives("far://one"),
+      view.servesUri("far://one"),
       view.readsUris,
       view.prompt("p"),
       view.completer("p", "x"),

@@ -51,7 +51,7 @@ for (const how of ["record", "recordLater"] as const) {
     const { recorder, save, history } = await start(t);
     await save("a");
     await recorder[how](async () => false)("default", "a", one.cid, [one]);
-    await recorder.settled("default", "a");
+    await recorder.whenWritten("default", "a");
     assert.deepEqual(await history("a"), [two.cid]);
   });
 
@@ -62,7 +62,7 @@ for (const how of ["record", "recordLater"] as const) {
       return true;
     };
     await recorder[how](savedNow)("default", "a", one.cid, [one]);
-    await recorder.settled("default", "a");
+    await recorder.whenWritten("default", "a");
     assert.deepEqual(await history("a"), [two.cid]);
   });
 }
@@ -71,7 +71,7 @@ it("a save of another process while several releases are recorded stays, and the
   const { recorder, saveBefore, history, dropped } = await start(t);
   saveBefore("a");
   for (const server of ["a", "b"]) await recorder.recordLater(isOfNow)("default", server, one.cid, [one]);
-  await recorder.settled("default", "b");
+  await recorder.whenWritten("default", "b");
   assert.deepEqual([await history("a"), await history("b")], [[two.cid], [one.cid]]);
   assert.deepEqual(dropped, []);
 });
@@ -99,7 +99,7 @@ describe("the releases of servers that are loaded while the store fails", () => 
       const { recorder, fail, history, dropped } = await start(t);
       fail(full);
       for (const server of ["a", "b"]) await recorder[how](isOfNow)("default", server, one.cid, [one]);
-      await recorder.settled("default", "a");
+      await recorder.whenWritten("default", "a");
       assert.deepEqual(await history("a"), []);
       fail(undefined);
       for (const server of ["a", "b"]) await until(async () => (await history(server))[0] === one.cid);

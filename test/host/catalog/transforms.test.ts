@@ -130,9 +130,9 @@ describe("a transform that goes wrong", () => {
       [`export function generateTools() { throw new Error("no idea"); }`, /tools failed: no idea/],
       [returning(`"tools"`), /did not return a list/],
       [returning(`{ a: 1 }`), /did not return a list/],
-      [returning(`[1, 2, 3, 4]`), /returned 4 tools, and may return 3/],
-      [returning(`["x".repeat(3000)]`), /bytes, and may return 2000/],
-      [returning(`["x".repeat(300_000)]`), /returned 300004 bytes, and may return 2000/],
+      [returning(`[1, 2, 3, 4]`), /returned 4 tools; the limit is 3/],
+      [returning(`["x".repeat(3000)]`), /bytes; the limit is 2000/],
+      [returning(`["x".repeat(300_000)]`), /returned 300004 bytes; the limit is 2000/],
       [returning(`{ long: "x".repeat(300_000) }`), /did not return a list/],
       [
         `export const generateTools = 7; export const other = (): number => 1;`,
@@ -205,7 +205,7 @@ describe("a transform that goes wrong", () => {
     assert.deepEqual((await item(`{ name: "add", inputSchema: 1 }`)).tools, ["say", "good"]);
     assert.match((await item(`{ name: "gone", hidden: true }`)).problems[0]!, /no "gone" to hide/);
     assert.deepEqual((await item(`{ name: "add", hidden: 1 }`)).tools, ["say", "good"]);
-    assert.match((await item(`{ name: "good", function: "add" }`)).problems[0]!, /"good" was returned before/);
+    assert.match((await item(`{ name: "good", function: "add" }`)).problems[0]!, /"good" is returned more than once/);
   });
 
   it("whose content is not there says so", async () => {

@@ -13,7 +13,7 @@ import { until } from "../../support/until.ts";
 
 const MIME_TYPE = "text/html;profile=mcp-app";
 const URI = "ui://clock/page.html";
-const REFUSED = /is not what was approved/;
+const REFUSED = /differs from the approved one/;
 
 const tool = (name: string, _meta?: JsonObject): JsonObject => ({
   name,
@@ -60,7 +60,7 @@ describe("the app of an upstream", () => {
     upstream.write(script("<p>2</p>"));
     assert.match(
       (await read()).error.message,
-      /^The upstream has changed: the app "ui:\/\/clock\/page\.html" is not what was approved/,
+      /^The upstream has changed: the app "ui:\/\/clock\/page\.html" differs from the approved one/,
     );
     // That read starts another examination.
     await until(async () => (await server.tools()).join() === "plain");

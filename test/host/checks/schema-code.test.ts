@@ -4,7 +4,7 @@ import formats from "ajv-formats";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { lazyValidator } from "../../../src/host/calls/arguments.ts";
 import { evaluated, GAVE_UP, own, within } from "../../../src/host/checks/check-work.ts";
-import { codeOf, judgeOf } from "../../../src/host/checks/schema-code.ts";
+import { codeOf, compileSchema } from "../../../src/host/checks/schema-code.ts";
 import type { Json, JsonObject, JsonSchema } from "../../../src/lib/json.ts";
 import * as fc from "../../support/fast-check.ts";
 
@@ -91,7 +91,7 @@ describe("the code that checks values", () => {
       fc.property(closed, values, fc.boolean(), (schema, value, texts) => {
         const [theirs, ours] = [structuredClone(value), structuredClone(value)];
         const isRight = plain(schema, texts)(theirs);
-        const problems = judgeOf(schema, { texts }).judge(ours);
+        const problems = compileSchema(schema, { texts }).judge(ours);
         assert.equal(problems.length === 0, isRight, problems.join("; "));
         if (isRight) assert.deepEqual(ours, theirs);
       }),
@@ -222,7 +222,7 @@ describe("the code that checks values", () => {
       const value: JsonObject[] = Array.from({ length: 40 }, () => ({}));
       assert.throws(() => within({ steps: 100_000, errors: Infinity }, () => check(value)), GAVE_UP, name);
       assert.ok(value.filter((item) => Object.hasOwn(item, name)).length <= 11, name);
-      const { judge } = judgeOf(schema, { texts: false });
+      const { judge } = compileSchema(schema, { texts: false });
       assert.match(
         judge([{}, {}], 15_000).join(),
         /the defaults of its schema would make it longer by more than 15000/,

@@ -7,8 +7,8 @@ import { createPrincipal } from "../../../src/access/principal.ts";
 import { permittedCatalog } from "../../../src/host/catalog/permitted.ts";
 import type { Host } from "../../../src/host/host.ts";
 import type { Catalog } from "../../../src/host/offers/catalog.ts";
-import { composeServers, partOf } from "../../../src/host/serving/aggregate-catalog.ts";
-import { withAllServers } from "../../../src/host/serving/aggregate.ts";
+import { composeServers, createPart } from "../../../src/host/serving/aggregate-catalog.ts";
+import { withAggregate } from "../../../src/host/serving/aggregate.ts";
 import type { UpstreamState } from "../../../src/host/upstreams/hosting.ts";
 import { clock } from "../../../src/lib/clock.ts";
 import { BerthError } from "../../../src/lib/errors.ts";
@@ -128,12 +128,12 @@ describe("the whole of all servers (S10)", () => {
   const hosted = hostedInSuite({ alpha: ALPHA, beta: BETA });
 
   it("is composed once while no server changes, and says what it leaves out and why", async () => {
-    const host = withAllServers(hosted.host);
+    const host = withAggregate(hosted.host);
     const catalog = await host.server("default", "");
     assert.equal(await host.server("default", ""), catalog);
     const leftOut = /"test:\/\/shared" is not offered at \/mcp: both alpha and beta offer it/;
     assert.match(rows(catalog.problems, "message").join(), leftOut);
-    const again = await withAllServers(hosted.host).server("default", "");
+    const again = await withAggregate(hosted.host).server("default", "");
     assert.equal(again.contractCid, catalog.contractCid, "equal servers give an equal contract");
   });
 
@@ -141,7 +141,7 @@ describe("the whole of all servers (S10)", () => {
     const { heldBytes } = (await hosted.host.server("default", "alpha")) as { heldBytes?: number };
     assert.ok(heldBytes! > 200);
     t.after(lower({ allServersBytes: heldBytes! }));
-    const host = withAllServers(hosted.host);
+    const host = withAggregate(hosted.host);
     const catalog = await host.server("default", "");
     assert.ok(catalog.contract.tools.every(({ name }) => name.startsWith("alpha.")));
     const leftOut = /The server "beta" is not offered at \/mcp: .*; it is served at \/mcp\/beta/;
@@ -164,20 +164,20 @@ describe("the whole of all servers (S10)", () => {
       /** @resource shop://{+all} text/plain */
       export function all(all: string): string { return "FORGED " + all; }`;
     const shop = await hostedFor(t, { "pay.eu": before, pay: taking });
-    const catalog = await withAllServers(shop.host).server("default", "");
+    const catalog = await withAggregate(shop.host).server("default", "");
     assert.deepEqual(rows(catalog.contract.tools, "name"), ["pay.eu.charge"]);
     assert.deepEqual(catalog.contract.prompts, []);
     const called = await catalog.tool("pay.eu.charge")!.call({}, {});
     assert.match(JSON.stringify(called), /by pay\.eu/);
     await assert.rejects(async () => catalog.resource("shop://prices"), /both pay and pay\.eu offer it/);
-    const leftOut = /"pay\.eu\.refund" of pay is served at \/mcp\/pay alone/;
+    const leftOut = /"pay\.eu\.refund" of pay is served only at \/mcp\/pay/;
     assert.match(rows(catalog.problems, "message").join(), leftOut);
   });
 
   it("tells its listeners exactly of the lists that changed, and calls what is there then (T4.5)", async () => {
     let changed!: () => void;
     const inner = { ...hosted.host, reload: async (tenant: string) => hosted.host.reload(tenant) };
-    const host = withAllServers(inner);
+    const host = withAggregate(inner);
     const before = await host.server("default", "");
     const kinds: string[] = [];
     const unwatch = host.watch("default", "", ({ kind }) => {
@@ -213,7 +213,7 @@ describe("the whole of all servers", () => {
       looked.push(name);
       return inner.summary(tenant, name, options);
     };
-    const host = withAllServers({ ...inner, summary });
+    const host = withAggregate({ ...inner, summary });
     await host.server("default", "");
     assert.deepEqual(looked.splice(0), ["alpha", "beta", "gamma"]);
     await hosted.change("beta", text("other"));
@@ -224,7 +224,7 @@ describe("the whole of all servers", () => {
 
   it("is composed, and narrowed to what somebody may use, with turns for others meanwhile", async (t) => {
     const hosted = await hostedFor(t, { one: "export function first(): number { return 1; }" });
-    const of = partOf((await hosted.host.summary("default", "one"))!);
+    const of = createPart((await hosted.host.summary("default", "one"))!);
     const parts = Array.from({ length: 10_000 }, (_, index) => {
       const server = nameOf(index);
       const tools = [{ ...of.offer!.tools[0]!, name: `${server}.first` }];
@@ -262,7 +262,7 @@ it("the page of all servers and the log name the tools that /mcp leaves out, the
   const start = (name: string): Promise<unknown> => post(`${url}/${name}`, request("tools/list"));
   for (const name of ["a", "a.b"]) await start(name);
   assert.equal(await listed(), "a.b.c");
-  const told = /a\.b\.c\S* of a is served at \/mcp\/a alone, not at \/mcp: names that begin with/;
+  const told = /a\.b\.c\S* of a is served only at \/mcp\/a, not at \/mcp: names that start with/;
   assert.match(await (await fetch(url, { headers: { accept: "text/html" } })).text(), told);
   await apiOf(berth).put("/entries/other", JSON.stringify(offering("one")));
   await start("other");
@@ -341,7 +341,7 @@ describe("upstreams that have not started, at the address of all servers", () =>
         return new Promise<Catalog>((_, reject) => waiting.set(name, reject));
       },
     };
-    const host = withAllServers(fake as Host);
+    const host = withAggregate(fake as Host);
     const start = async (principal?: Parameters<typeof permittedCatalog>[1]): Promise<void> => {
       await host.server("default", "");
       await host.startUnlisted!("default", principal);

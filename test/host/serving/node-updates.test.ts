@@ -45,7 +45,7 @@ describe("updated resources and the listeners of other nodes", () => {
     there.watchers.add("a", "one", (change) => heard.push(`one ${JSON.stringify(change)}`));
     there.watchers.add("a", "two", () => heard.push("two"));
     there.watchers.add("b", "one", () => heard.push("b"));
-    there.watchers.addToAll("a", (server, change) => heard.push(`all ${server} ${JSON.stringify(change)}`));
+    there.watchers.addForTenant("a", (server, change) => heard.push(`all ${server} ${JSON.stringify(change)}`));
     await isListening("a");
     assert.equal(here.elsewhere.updated("a", "one", "test://a"), true);
     await until(() => heard.length === 2);
@@ -56,8 +56,8 @@ describe("updated resources and the listeners of other nodes", () => {
   it("are missed by nobody who listens once the others know", async () => {
     const { here, there } = await pair();
     const heard: string[] = [];
-    await there.elsewhere.toldOf("a");
-    assert.equal(there.elsewhere.toldOf("a"), undefined);
+    await there.elsewhere.subscribe("a");
+    assert.equal(there.elsewhere.subscribe("a"), undefined);
     there.watchers.add("a", "one", (change) => heard.push(change.kind));
     here.elsewhere.updated("a", "one", "test://a");
     await until(() => heard.length === 1);

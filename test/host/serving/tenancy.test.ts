@@ -24,8 +24,8 @@ describe("which tenants a process serves", () => {
       served: new ServedTenants(),
       tenants: store.tenants,
       open: async (tenant) => void done.push(`open ${tenant}`),
-      rest: (tenant) => !busy.has(tenant) && done.push(`rest ${tenant}`) > 0,
-      end: async (tenant) => void done.push(`end ${tenant}`),
+      unloadIdle: (tenant) => !busy.has(tenant) && done.push(`rest ${tenant}`) > 0,
+      close: async (tenant) => void done.push(`end ${tenant}`),
       log: createLog("silent"),
     });
   });
@@ -54,13 +54,15 @@ describe("which tenants a process serves", () => {
   it("a host name stands for its tenant as soon as it is mapped, and no longer than that", async () => {
     assert.equal(tenancy.unmapped, true);
     await store.tenants.change("acme", { by: "test", hosts: ["acme.example"] });
-    await until(async () => tenancy.ofHost("acme.example") === "acme");
+    await until(async () => tenancy.findByHost("acme.example") === "acme");
     assert.equal(tenancy.unmapped, false);
     await store.tenants.change("acme", { by: "test", hosts: ["other.example"] });
     await store.tenants.change("idle", { by: "test", hosts: ["acme.example"] });
-    await until(async () => tenancy.ofHost("acme.example") === "idle" && tenancy.ofHost("other.example") === "acme");
+    await until(
+      async () => tenancy.findByHost("acme.example") === "idle" && tenancy.findByHost("other.example") === "acme",
+    );
     await store.tenants.change("idle", { by: "test", hosts: [] });
-    await until(async () => tenancy.ofHost("acme.example") === undefined);
+    await until(async () => tenancy.findByHost("acme.example") === undefined);
     await store.tenants.change("acme", { by: "test", hosts: [] });
     await until(async () => tenancy.unmapped);
   });
@@ -110,7 +112,14 @@ describe("what one tenant makes long", () => {
     };
     const open = async (): Promise<void> => {};
     const served = new ServedTenants();
-    const tenancy = await openTenancy({ served, tenants: store.tenants, open, rest: () => false, end, log });
+    const tenancy = await openTenancy({
+      served,
+      tenants: store.tenants,
+      open,
+      unloadIdle: () => false,
+      close: end,
+      log,
+    });
     for (const name of ["slow", "quick"]) await tenancy.admit(name);
     await other.tenants.change("slow", { by: "test", suspended: true });
     await until(() => ended.includes("slow"), "it is being ended");

@@ -29,7 +29,7 @@ test("updates of many resources are told to many in turns with calls of others, 
   };
   watchers.add("a", "server", (change) => void (change.kind === "resource" && heard.push(change.uri)));
   for (let one = 0; one < 10; one++) watchers.add("a", "server", listener);
-  watchers.addToAll("a", listener);
+  watchers.addForTenant("a", listener);
   const uris = Array.from({ length: 1_500 }, (_, at) => `a://${at}`);
   const before = threadMs();
   for (const uri of [...uris, ...uris]) assert.equal(watchers.resourceUpdated("a", "server", uri), true);
@@ -68,9 +68,9 @@ test("long contracts are compared in turns with other work, one after the other,
   };
   const names = Array.from({ length: 500 }, (_, at) => `t${at}`);
   const [first, second] = [catalogWith(names), catalogWith(names.slice(1))];
-  const turns = await turnsIn(() => watchers.learn("a", "server", first));
+  const turns = await turnsIn(() => watchers.compare("a", "server", first));
   assert.ok(turns > 1, `${turns} turns`);
-  assert.ok(watchers.isKnown("a", "server"));
-  await Promise.all([second, second, first].map((catalog) => watchers.learn("a", "server", catalog)));
+  assert.ok(watchers.hasContract("a", "server"));
+  await Promise.all([second, second, first].map((catalog) => watchers.compare("a", "server", catalog)));
   assert.deepEqual(kinds, ["tools", "tools"]);
 });

@@ -242,6 +242,6 @@ describe("a resource at the URI of a skill's file", () => {
     assert.deepEqual(rows(resources, "uri", "name"), [`${URI} tidy`]);
     assert.equal((await ask("resources/read", { uri: URI })).contents[0].text, SKILL);
     const page = await (await fetch(`${berth.url}/mcp/meta/notes`, { headers: { Accept: "text/html" } })).text();
-    assert.ok(page.includes(`${URI} is a file of a skill, and no other resource can be it`));
+    assert.ok(page.includes(`${URI} is a file of a skill; use another URI for this resource`));
   });
 });

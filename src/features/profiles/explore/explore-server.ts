@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { EXPLORE, packageVersion } from "../../../config.ts";
 import { text } from "../../../contract/content-block.ts";
-import { lazyValidator, problemsOf } from "../../../host/calls/arguments.ts";
+import { lazyValidator, describeProblems } from "../../../host/calls/arguments.ts";
 import type { ToolJournal } from "../../../host/journal/journal.ts";
 import type {
   CallOptions,
@@ -81,7 +81,7 @@ export function openExplore({ openUpstream, limits, log }: FeatureCore): Feature
       tool: (name) => tools.get(name),
       identity: identitiesOf(exploreContract.tools, (tool) => ({ ...origin, tool })),
       resource: async () => undefined,
-      gives: () => false,
+      servesUri: () => false,
       prompt: (name) => (name === designProfilePrompt.contract.name ? designProfilePrompt : undefined),
       completer: () => undefined,
       memo: new Map(),
@@ -309,7 +309,7 @@ function builtInTool(contract: ToolContract, journal: ToolJournal, work: Work): 
     contract,
     async call(args: JsonObject, options) {
       const call = { args, options, beganAt: performance.now() };
-      const invalid = problemsOf(check, args);
+      const invalid = describeProblems(check, args);
       if (invalid) {
         journal.record(call, { outcome: "invalid" });
         if (options.invalidRejects) throw new BerthError("invalid_params", `the tool "${name}": ${invalid}`);

@@ -10,71 +10,68 @@ import { createYielder } from "../../../lib/event-loop.ts";
 import type { JsonObject, JsonSchema } from "../../../lib/json.ts";
 import type { ValidatorOf } from "../../checks/checks.ts";
 
-/** The fields needed to find and to read a resource. */
+/** The fields needed to find a resource. */
 export interface Findable {
   readonly name: string;
-  /** A URI, or a template when it has `{…}`. */
+  /** A URI, or a template if it contains `{…}`. */
   readonly uri: string;
   readonly mimeType?: string;
-  /** The schema of the template's variables; without one they are texts. */
+  /** Schema of the template's variables; strings by default. */
   readonly inputSchema?: JsonSchema;
 }
 
-/** Opens what stands under a URI; `args` are the values of its template's variables. */
+/** Opens a URI; `args` are the values of the template's variables. */
 export type Open<Found> = (uri: string, args: JsonObject) => Found;
 
-/**
- * Finds what stands under a URI: an exact match, else the first template that matches. Rejects with `invalid_params`
- * when that is too much work. `validatorOf` is for templates whose variables have a schema.
- */
+/** Finds an exact match, or the first matching template. Rejects with `invalid_params` if matching is too expensive. */
 export type Find<Found> = (uri: string) => Promise<Found | undefined>;
 
-export function uriFinder<Found>(
+export function createUriFinder<Found>(
   resources: readonly (Findable & { readonly open: Open<Found> })[],
   validatorOf?: ValidatorOf,
 ): Find<Found> {
   const exact = new Map<string, Found>();
-  const templates: { start: string; fit: () => TemplateFit; open: Open<Found> }[] = [];
+  const templates: { start: string; fit: () => CompiledTemplate; open: Open<Found> }[] = [];
   for (const resource of resources) {
     const { uri, open } = resource;
-    if (isTemplate(uri)) templates.push({ start: startOf(uri), fit: lazyFit(resource, validatorOf), open });
+    if (isTemplate(uri)) templates.push({ start: literalPrefix(uri), fit: lazyTemplate(resource, validatorOf), open });
     else exact.set(uri, open(uri, {}));
   }
   return async (uri) => {
     const named = exact.get(uri);
     if (named || uri.length > URI_UNITS_MAX) return named;
-    const takeTurns = createYielder();
+    const yieldIfDue = createYielder();
     let steps = 0;
     for (const { start, fit, open } of templates) {
       if (!uri.startsWith(start)) continue;
-      await takeTurns();
-      const { matcher, wrongWith } = fit();
+      await yieldIfDue();
+      const { matcher, validate } = fit();
       steps += matcher.steps(uri);
       if (steps > STEPS_MAX)
-        throw new BerthError("invalid_params", `"uri" is too long to be matched against templates this long`);
+        throw new BerthError("invalid_params", `"uri" is too long to match against the server's URI templates`);
       const args = matcher.match(uri);
-      if (args && (await wrongWith(args)) === undefined) return open(uri, args);
+      if (args && (await validate(args)) === undefined) return open(uri, args);
     }
     return undefined;
   };
 }
 
-/** The most matching steps for one URI, over all templates: some ten milliseconds. */
+/** Limit of matching steps for one URI over all templates: about ten milliseconds. */
 const STEPS_MAX = 2_000_000;
 
-/** Tells if `uriFinder` finds something under a URI, without keeping what it finds. */
-export function uriTester(
+/** Tests whether `uriFinder` would find a URI. Holds no reference to the resources' contents. */
+export function createUriTester(
   resources: readonly Findable[],
   validatorOf?: ValidatorOf,
 ): (uri: string) => boolean | Promise<boolean> {
   const uris = resources.map(({ uri }) => uri);
   const exact = new Set(uris.filter((uri) => !isTemplate(uri)));
-  const starts = [...new Set(uris.filter(isTemplate).map(startOf))];
+  const starts = [...new Set(uris.filter(isTemplate).map(literalPrefix))];
   let find: Find<true> | undefined;
   return (uri) => {
-    const mayBe = exact.has(uri) || starts.some((start) => uri.startsWith(start));
-    if (!mayBe) return false;
-    find ??= uriFinder(
+    const isCandidate = exact.has(uri) || starts.some((start) => uri.startsWith(start));
+    if (!isCandidate) return false;
+    find ??= createUriFinder(
       resources.map((own) => ({ ...own, open: () => true as const })),
       validatorOf,
     );
@@ -82,30 +79,30 @@ export function uriTester(
   };
 }
 
-function startOf(template: string): string {
+function literalPrefix(template: string): string {
   return template.slice(0, template.indexOf("{"));
 }
 
-interface TemplateFit {
+interface CompiledTemplate {
   readonly matcher: TemplateMatcher;
-  /** Checks the values of its variables and converts them to what its function takes; gives what is wrong. */
-  readonly wrongWith: (args: JsonObject) => undefined | string | Promise<string | undefined>;
+  /** Validates the variables and converts them to parameter types; returns what is wrong. */
+  readonly validate: (args: JsonObject) => undefined | string | Promise<string | undefined>;
 }
 
-/** Prepares the match when the first URI is looked up. */
-function lazyFit({ uri: template, inputSchema }: Findable, validatorOf?: ValidatorOf): () => TemplateFit {
+/** Compiles the template on first use. */
+function lazyTemplate({ uri: template, inputSchema }: Findable, validatorOf?: ValidatorOf): () => CompiledTemplate {
   const properties = (inputSchema?.["properties"] ?? {}) as Record<string, JsonSchema>;
   const isList = (name: string): boolean => properties[name]?.["type"] === "array";
-  let fit: TemplateFit | undefined;
+  let fit: CompiledTemplate | undefined;
   return () =>
     (fit ??= {
       matcher: templateMatcher(template, isList),
-      wrongWith: (inputSchema && validatorOf?.(inputSchema, { texts: true })) ?? makeTexts,
+      validate: (inputSchema && validatorOf?.(inputSchema, { texts: true })) ?? unwrapLists,
     });
 }
 
-/** A list of one stands for its text. */
-function makeTexts(args: JsonObject): string | undefined {
+/** Replaces lists of one element by the element. */
+function unwrapLists(args: JsonObject): string | undefined {
   for (const [name, value] of Object.entries(args)) {
     if (!Array.isArray(value)) continue;
     if (value.length > 1) return `/${name} must be a string`;
@@ -114,17 +111,17 @@ function makeTexts(args: JsonObject): string | undefined {
   return undefined;
 }
 
-/** Tells if a URI matches a template. */
+/** Matches URIs against a template. */
 interface TemplateMatcher {
-  /** The work to match a URI, in steps of some nanoseconds; none when its beginning or end rules it out. */
+  /** The cost of matching a URI, in steps of a few nanoseconds; 0 if its prefix or suffix does not match. */
   steps(uri: string): number;
-  /** The template's variables in a URI, decoded; undefined when the URI does not match. */
+  /** The decoded variables; undefined if the URI does not match. */
   match(uri: string): Record<string, string | string[]> | undefined;
 }
 
 /**
- * RFC 6570 says how a template becomes a URI, not the reverse; if several matches are possible, the first value is the
- * longest. `isList` tells for which variables a value with commas is a list.
+ * RFC 6570 defines expansion, not matching. If several matches are possible, earlier values are the longest. `isList`
+ * selects the variables whose value is split at commas.
  */
 export function templateMatcher(text: string, isList: (variable: string) => boolean): TemplateMatcher {
   const template = parseUriTemplate(text);
@@ -132,14 +129,16 @@ export function templateMatcher(text: string, isList: (variable: string) => bool
   const parts = [...template.parts];
   const first = typeof parts[0] === "string" ? (parts.shift() as string) : "";
   const last = typeof parts.at(-1) === "string" ? (parts.pop() as string) : "";
-  const around = first.length + last.length;
-  const mayFit = (uri: string): boolean =>
-    uri.length >= around && uri.length <= URI_UNITS_MAX && uri.startsWith(first) && uri.endsWith(last);
+  const fixedLength = first.length + last.length;
+  const isCandidate = (uri: string): boolean =>
+    uri.length >= fixedLength && uri.length <= URI_UNITS_MAX && uri.startsWith(first) && uri.endsWith(last);
   return {
-    steps: (uri) => (mayFit(uri) ? (text.length - around + 1) * (uri.length - around + 1) : 0),
+    steps: (uri) => (isCandidate(uri) ? (text.length - fixedLength + 1) * (uri.length - fixedLength + 1) : 0),
 
     match(uri) {
-      const values = mayFit(uri) ? valuesOf(uri.slice(first.length, uri.length - last.length), parts) : undefined;
+      const values = isCandidate(uri)
+        ? splitValues(uri.slice(first.length, uri.length - last.length), parts)
+        : undefined;
       if (!values) return undefined;
       const found: Found = Object.create(null) as Found;
       try {
@@ -155,81 +154,81 @@ export function templateMatcher(text: string, isList: (variable: string) => bool
   };
 }
 
-/** The texts that an expression can become: the mark of its operator, if it has one, then characters. */
+/** What an expression can expand to: the prefix of its operator, if any, then characters. */
 interface Shape {
-  /** An expression with a mark may be missing as a whole. */
-  readonly mark: string;
-  /** Characters that it never contains. */
-  readonly without: string;
-  /** The fewest characters after the mark. */
-  readonly least: 0 | 1;
+  /** An expression with a prefix may be missing entirely. */
+  readonly prefix: string;
+  /** Characters that it cannot contain. */
+  readonly excluded: string;
+  /** Minimum number of characters after the prefix. */
+  readonly minLength: 0 | 1;
 }
 
-function shapeOf({ operator, variables }: Expression): Shape {
+function expressionShape({ operator, variables }: Expression): Shape {
   switch (operator) {
     case "":
-      return { mark: "", without: "/?#&", least: 1 };
+      return { prefix: "", excluded: "/?#&", minLength: 1 };
     case "+":
-      return { mark: "", without: "\n", least: 1 };
+      return { prefix: "", excluded: "\n", minLength: 1 };
     case "#":
-      return { mark: "#", without: "\n", least: 0 };
+      return { prefix: "#", excluded: "\n", minLength: 0 };
     case ".":
-      return { mark: ".", without: "/?#&", least: 1 };
+      return { prefix: ".", excluded: "/?#&", minLength: 1 };
     case "/":
-      return { mark: "/", without: variables.length === 1 && !variables[0]!.explode ? "/?#" : "?#", least: 1 };
+      return { prefix: "/", excluded: variables.length === 1 && !variables[0]!.explode ? "/?#" : "?#", minLength: 1 };
     case ";":
-      return { mark: ";", without: "/?#", least: 0 };
+      return { prefix: ";", excluded: "/?#", minLength: 0 };
     case "?":
     case "&":
-      return { mark: operator, without: "#", least: 0 };
+      return { prefix: operator, excluded: "#", minLength: 0 };
   }
 }
 
-const NOWHERE = -1;
+const NO_MATCH = -1;
 
-/** The value of each expression in a text, without its mark; undefined when the text does not match. */
-function valuesOf(text: string, parts: readonly (string | Expression)[]): [Expression, string][] | undefined {
-  // From the last part to the first: the furthest end of a part that begins at each place, such that the rest fits.
+/** The value of each expression, without prefix; undefined if the text does not match. */
+function splitValues(text: string, parts: readonly (string | Expression)[]): [Expression, string][] | undefined {
+  // From the last part to the first: for each start index, the furthest end of the part such that the rest matches.
   const ends: Int16Array[] = [];
-  let after: Int16Array = new Int16Array(text.length + 1).fill(NOWHERE);
+  let after: Int16Array = new Int16Array(text.length + 1).fill(NO_MATCH);
   after[text.length] = text.length;
   for (const part of parts.toReversed()) {
-    after = typeof part === "string" ? endsOfLiteral(text, part, after) : endsOfShape(text, shapeOf(part), after);
+    after = typeof part === "string" ? literalEnds(text, part, after) : shapeEnds(text, expressionShape(part), after);
     ends.unshift(after);
   }
-  if (after[0] === NOWHERE) return undefined;
+  if (after[0] === NO_MATCH) return undefined;
   const values: [Expression, string][] = [];
   let at = 0;
   for (const [index, part] of parts.entries()) {
     const end = ends[index]![at]!;
-    if (typeof part !== "string") values.push([part, text.slice(at + shapeOf(part).mark.length, end)]);
+    if (typeof part !== "string") values.push([part, text.slice(at + expressionShape(part).prefix.length, end)]);
     at = end;
   }
   return at === text.length ? values : undefined;
 }
 
-function endsOfLiteral(text: string, literal: string, after: Int16Array): Int16Array {
-  const ends = new Int16Array(after.length).fill(NOWHERE);
+function literalEnds(text: string, literal: string, after: Int16Array): Int16Array {
+  const ends = new Int16Array(after.length).fill(NO_MATCH);
   for (let end = literal.length; end < after.length; end++) {
     const at = end - literal.length;
-    if (after[end] !== NOWHERE && text.startsWith(literal, at)) ends[at] = end;
+    if (after[end] !== NO_MATCH && text.startsWith(literal, at)) ends[at] = end;
   }
   return ends;
 }
 
-function endsOfShape(text: string, { mark, without, least }: Shape, after: Int16Array): Int16Array {
-  const isIn = (at: number): boolean => at < text.length && !without.includes(text[at]!);
-  /** The furthest end of a run of its characters, by where it begins. */
-  const runs = new Int16Array(after.length + 1).fill(NOWHERE);
+function shapeEnds(text: string, { prefix, excluded, minLength }: Shape, after: Int16Array): Int16Array {
+  const isIn = (at: number): boolean => at < text.length && !excluded.includes(text[at]!);
+  /** The furthest end of a run of allowed characters, by start index. */
+  const runs = new Int16Array(after.length + 1).fill(NO_MATCH);
   for (let at = text.length; at >= 0; at--) {
-    const further = isIn(at) ? runs[at + 1]! : NOWHERE;
-    runs[at] = further !== NOWHERE || after[at] === NOWHERE ? further : at;
+    const further = isIn(at) ? runs[at + 1]! : NO_MATCH;
+    runs[at] = further !== NO_MATCH || after[at] === NO_MATCH ? further : at;
   }
   return after.map((end, at) => {
-    const from = at + mark.length;
-    const isMarked = mark === "" || text[at] === mark;
-    const furthest = !isMarked ? NOWHERE : least === 0 ? runs[from]! : isIn(from) ? runs[from + 1]! : NOWHERE;
-    return furthest === NOWHERE && mark !== "" && end !== NOWHERE ? at : furthest;
+    const from = at + prefix.length;
+    const isMarked = prefix === "" || text[at] === prefix;
+    const furthest = !isMarked ? NO_MATCH : minLength === 0 ? runs[from]! : isIn(from) ? runs[from + 1]! : NO_MATCH;
+    return furthest === NO_MATCH && prefix !== "" && end !== NO_MATCH ? at : furthest;
   });
 }
 
@@ -251,7 +250,7 @@ function assign(found: Found, { operator, variables }: Expression, text: string,
   }
 }
 
-/** Assigns values in order; an exploded variable takes all that are left. */
+/** Assigns values in order; an exploded variable takes all that remain. */
 function assignInOrder(
   found: Found,
   variables: readonly Variable[],
@@ -270,12 +269,12 @@ function assignInOrder(
   return values.length === 0;
 }
 
-/** Assigns `name=value` pairs in any order; a name unknown to the template belongs to another URI. */
+/** Assigns `name=value` pairs in any order; a name that is not in the template is no match. */
 function assignNamed(found: Found, variables: readonly Variable[], pairs: readonly string[], isList: IsList): boolean {
-  const known = new Map(variables.map((variable) => [variable.name, variable]));
+  const byName = new Map(variables.map((variable) => [variable.name, variable]));
   for (const pair of pairs) {
     const [, name = "", value = ""] = /^([^=]*)=?(.*)$/s.exec(pair) ?? [];
-    const variable = known.get(name);
+    const variable = byName.get(name);
     if (!variable) return false;
     if (variable.explode) ((found[name] ??= []) as string[]).push(decode(value));
     else if (found[name] !== undefined || !assignValue(found, variable, value, isList)) return false;

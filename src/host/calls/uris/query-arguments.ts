@@ -3,37 +3,33 @@ import { isObject, type Json, type JsonObject, type JsonSchema, tryParseJson } f
 
 const NAMES_MAX = 256;
 
-/**
- * The most parts to look through in one schema: itself, what it refers to and what it is composed of, each as often as
- * it occurs. A schema with more takes texts.
- */
-const PARTS_MAX = 512;
+/** Limit of subschemas to visit, through references and combinators. A larger schema is treated as taking strings. */
+const SUBSCHEMAS_MAX = 512;
 
 /**
- * Converts the arguments in a query to what the tool's input schema wants: a text where it takes texts; numbers,
- * booleans and null as JSON writes them; JSON for objects; a list for a name that occurs more than once or takes only
- * lists. A value that cannot be converted stays a text, so that the check of the arguments reports what is wrong with
- * it.
+ * Converts query parameters to the types in the tool's input schema: strings if allowed; otherwise numbers, booleans,
+ * null and objects as JSON; lists for names that occur more than once or take only lists. A value that cannot be
+ * converted stays a string, so that validation reports it.
  */
 export function queryArguments(query: string, inputSchema: JsonSchema): JsonObject {
   const texts = new Map<string, string[]>();
   for (const [name, text] of new URLSearchParams(query)) {
-    const known = texts.get(name);
-    if (known) known.push(text);
+    const values = texts.get(name);
+    if (values) values.push(text);
     else texts.set(name, [text]);
   }
   if (texts.size > NAMES_MAX) {
     throw new BerthError(
       "invalid_params",
-      `the query has ${texts.size} names, and may have ${NAMES_MAX}; give as many arguments as JSON`,
+      `the query has ${texts.size} names; the limit is ${NAMES_MAX}. Send more arguments as JSON`,
     );
   }
   let shape = shapes.get(inputSchema);
-  if (!shape) shapes.set(inputSchema, (shape = new Shape(inputSchema, new References(inputSchema))));
+  if (!shape) shapes.set(inputSchema, (shape = new QueryShape(inputSchema, new References(inputSchema))));
   return Object.fromEntries(Array.from(texts, ([name, all]) => [name, convert(all, shape.property(name))]));
 }
 
-function convert(texts: readonly string[], shape: Shape): Json {
+function convert(texts: readonly string[], shape: QueryShape): Json {
   const [first = ""] = texts;
   if (texts.length === 1) {
     const value = convertOne(first, shape);
@@ -44,38 +40,38 @@ function convert(texts: readonly string[], shape: Shape): Json {
   return texts.map((text) => convertOne(text, element));
 }
 
-function convertOne(text: string, shape: Shape): Json {
+function convertOne(text: string, shape: QueryShape): Json {
   if (shape.takes("string")) return text;
   const value = tryParseJson(text);
-  return value !== undefined && shape.takes(typeOf(value)) ? value : text;
+  return value !== undefined && shape.takes(jsonType(value)) ? value : text;
 }
 
 type TypeName = "string" | "number" | "boolean" | "null" | "array" | "object";
 
-function typeOf(value: Json): TypeName {
+function jsonType(value: Json): TypeName {
   if (value === null) return "null";
   return Array.isArray(value) ? "array" : (typeof value as TypeName);
 }
 
-/** The types of values that a schema takes, as far as a query needs them. */
-class Shape {
+/** The value types that a schema allows. */
+class QueryShape {
   readonly #references: References;
   readonly #parts: readonly Record<string, unknown>[];
   readonly #types: ReadonlySet<unknown> | undefined;
-  readonly #isWhole: boolean;
-  /** The shape of properties that have no schema of their own. */
-  #others: Shape | undefined;
+  readonly #isComplete: boolean;
+  /** For additional properties. */
+  #additional: QueryShape | undefined;
 
   constructor(schema: unknown, references: References) {
     this.#references = references;
-    const parts = new Parts(references);
-    this.#isWhole = parts.collect(schema);
+    const parts = new Subschemas(references);
+    this.#isComplete = parts.collect(schema);
     this.#parts = [...parts.found];
-    const types = this.#isWhole ? this.#parts.flatMap((part) => references.typesIn(part)) : ["string"];
+    const types = this.#isComplete ? this.#parts.flatMap((part) => references.typesIn(part)) : ["string"];
     this.#types = types.length > 0 ? new Set(types) : undefined;
   }
 
-  /** A schema without types takes any JSON, so it takes a text only where that is not JSON. */
+  /** A schema without types allows any JSON, so prefer JSON to a string. */
   takes(type: TypeName): boolean {
     if (!this.#types) return type !== "string";
     return this.#types.has(type) || (type === "number" && this.#types.has("integer"));
@@ -85,33 +81,33 @@ class Shape {
     return this.#types !== undefined && [...this.#types].every((type) => type === "array" || type === "null");
   }
 
-  property(name: string): Shape {
-    if (!this.#isWhole) return this;
+  property(name: string): QueryShape {
+    if (!this.#isComplete) return this;
     const found: unknown[] = [];
     for (const { properties } of this.#parts)
       if (isObject(properties) && Object.hasOwn(properties, name)) found.push(properties[name]);
     if (found.some(isObject)) return this.#anyOf(found);
-    return (this.#others ??= this.#anyOf(this.#parts.map(({ additionalProperties }) => additionalProperties)));
+    return (this.#additional ??= this.#anyOf(this.#parts.map(({ additionalProperties }) => additionalProperties)));
   }
 
-  element(): Shape {
-    if (!this.#isWhole) return this;
+  element(): QueryShape {
+    if (!this.#isComplete) return this;
     return this.#anyOf(this.#parts.map(({ items }) => items));
   }
 
-  #anyOf(schemas: readonly unknown[]): Shape {
-    return new Shape({ anyOf: schemas.filter(isObject) }, this.#references);
+  #anyOf(schemas: readonly unknown[]): QueryShape {
+    return new QueryShape({ anyOf: schemas.filter(isObject) }, this.#references);
   }
 }
 
-/** A hostile schema takes long to look through, so it is done once. */
-const shapes = new WeakMap<JsonSchema, Shape>();
+/** Cached, because a hostile schema takes long to visit. */
+const shapes = new WeakMap<JsonSchema, QueryShape>();
 
-/** The parts of a schema. */
-class Parts {
+/** Collects the subschemas of a schema. */
+class Subschemas {
   readonly found = new Set<Record<string, unknown>>();
   readonly #references: References;
-  #left = PARTS_MAX;
+  #remaining = SUBSCHEMAS_MAX;
 
   constructor(references: References) {
     this.#references = references;
@@ -119,7 +115,7 @@ class Parts {
 
   /** False when there are more than `PARTS_MAX`. */
   collect(schema: unknown): boolean {
-    if (--this.#left < 0) return false;
+    if (--this.#remaining < 0) return false;
     if (!isObject(schema) || this.found.has(schema)) return true;
     this.found.add(schema);
     const { $ref, anyOf, oneOf, allOf } = schema;
@@ -128,7 +124,7 @@ class Parts {
   }
 }
 
-/** Finds each reference and type in one document once. */
+/** Caches references and types of a document. */
 class References {
   readonly #root: unknown;
   readonly #resolved = new Map<string, unknown>();
@@ -152,7 +148,7 @@ class References {
     return found;
   }
 
-  /** Only types that exist: a schema may name thousands that do not. */
+  /** Only valid types: a hostile schema may list thousands of others. */
   typesIn(part: Record<string, unknown>): readonly unknown[] {
     let types = this.#types.get(part);
     if (!types) this.#types.set(part, (types = [...new Set(typesIn(part))].filter((type) => TYPES.has(type))));
@@ -164,6 +160,6 @@ const TYPES: ReadonlySet<unknown> = new Set(["string", "number", "integer", "boo
 
 function typesIn({ type, enum: values, const: value }: Record<string, unknown>): unknown[] {
   if (type !== undefined) return [type].flat();
-  if (Array.isArray(values)) return values.map((each) => typeOf(each as Json));
-  return value === undefined ? [] : [typeOf(value as Json)];
+  if (Array.isArray(values)) return values.map((each) => jsonType(each as Json));
+  return value === undefined ? [] : [jsonType(value as Json)];
 }

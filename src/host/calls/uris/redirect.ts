@@ -4,17 +4,17 @@ import type { CallOptions, CallResult, Catalog, InputRequired, ReadResult } from
 import { failure, textsOf } from "../../offers/content.ts";
 import { LongObject, LongResult } from "../../offers/long-result.ts";
 import { blockOfContents, contentsOfResult } from "../../offers/resource-contents.ts";
-import type { Remake } from "../remake.ts";
+import type { Converter } from "../remake.ts";
 import type { Uris } from "./uris.ts";
 
 /**
- * Follows a function's redirect: a target here is read or called, as far as the function's server may; another site is
- * given as a link and never fetched. Each function on the way has the time limit of a call of its own.
+ * Follows a redirect of a function. A target in Berth is read or called with the permissions of the function's server;
+ * an external URL is returned as a link, never fetched. Each function in the chain has its own timeout.
  */
 export interface Redirects {
-  /** For a tool or a prompt. Where it leads to nothing, or too far, the result is an error. */
+  /** For a tool or a prompt. Returns an error result if the target is missing, or after too many redirects. */
   asResult(location: string, options: CallOptions): Promise<CallResult | InputRequired>;
-  /** For a resource. Rejects with `guest_failed` where it leads to nothing, or too far. */
+  /** For a resource. Rejects with `guest_failed` in these cases. */
   asContents(
     location: string,
     reading: { uri: string; mimeType?: string },
@@ -22,95 +22,93 @@ export interface Redirects {
   ): Promise<ReadResult | InputRequired>;
 }
 
-type Led = CallResult | ReadResult | InputRequired;
+type RedirectResult = CallResult | ReadResult | InputRequired;
 
-/** `resourceOf` finds the resources that the function's server gives to its clients. */
-export function createRedirects(uris: Uris, resourceOf: Catalog["resource"], remake: Remake): Redirects {
-  const follow = async (text: string, options: CallOptions): Promise<Led> => {
-    const location = readLocation(text);
-    if (location.kind === "refused") return failure(`The redirect to ${shown(text)} is refused: ${location.reason}`);
+/** `resourceOf` finds resources that the function's server offers. */
+export function createRedirects(uris: Uris, resourceOf: Catalog["resource"], remake: Converter): Redirects {
+  const follow = async (text: string, options: CallOptions): Promise<RedirectResult> => {
+    const location = parseLocation(text);
+    if (location.kind === "refused") return failure(`The redirect to ${truncate(text)} is refused: ${location.reason}`);
     if (options.onRedirect) {
-      const address = addressOf(location);
+      const address = browserAddress(location);
       if (address !== undefined) return (options.onRedirect(address), { content: [] });
     }
-    if (location.kind === "external") return linkTo(location.url);
+    if (location.kind === "external") return createLink(location.url);
     try {
-      return await lead(location.uri, options);
+      return await followInternal(location.uri, options);
     } catch (error) {
       if (!(error instanceof BerthError)) throw error;
-      return failure(`The redirect to ${shown(text)} failed: ${error.message}`);
+      return failure(`The redirect to ${truncate(text)} failed: ${error.message}`);
     }
   };
-  const lead = async (uri: string, options: CallOptions): Promise<Led> => {
-    // Only the first function's call is a task, and has declared what it does with its connection.
+  const followInternal = async (uri: string, options: CallOptions): Promise<RedirectResult> => {
+    // Tasks and connections belong to the call of the first function.
     const { onTask: _task, onCloseStream: _close, ...others } = options;
-    const inner = { ...others, answers: answersWithin(options.answers) };
-    const led = (await uris.call(uri, inner)) ?? (await (await resourceOf(uri))?.read(inner));
-    if (!led) throw new BerthError("resource_not_found", uri);
-    return "inputRequests" in led ? { ...led, inputRequests: outward(led.inputRequests) } : led;
+    const inner = { ...others, answers: unprefixAnswers(options.answers) };
+    const result = (await uris.call(uri, inner)) ?? (await (await resourceOf(uri))?.read(inner));
+    if (!result) throw new BerthError("resource_not_found", uri);
+    return "inputRequests" in result ? { ...result, inputRequests: prefixKeys(result.inputRequests) } : result;
   };
   return {
     async asResult(location, options) {
-      const led = await follow(location, options);
-      if (led instanceof LongObject) return remake.result(led);
-      return "contents" in led ? { content: led.contents.map(blockOfContents) } : led;
+      const result = await follow(location, options);
+      if (result instanceof LongObject) return remake.result(result);
+      return "contents" in result ? { content: result.contents.map(blockOfContents) } : result;
     },
     async asContents(location, { uri, mimeType }, options) {
-      const led = await follow(location, options);
-      if ("inputRequests" in led) return led;
-      if (led instanceof LongObject || led instanceof LongResult) return remake.contents(led, uri, mimeType);
-      if ("contents" in led) {
+      const result = await follow(location, options);
+      if ("inputRequests" in result) return result;
+      if (result instanceof LongObject || result instanceof LongResult) return remake.contents(result, uri, mimeType);
+      if ("contents" in result) {
         return {
-          contents: led.contents.map((each) => ({ ...each, uri, ...(mimeType !== undefined && { mimeType }) })),
+          contents: result.contents.map((each) => ({ ...each, uri, ...(mimeType !== undefined && { mimeType }) })),
         };
       }
-      if (led.isError) throw new BerthError("guest_failed", textsOf(led));
-      return { contents: contentsOfResult(led, uri, mimeType) };
+      if (result.isError) throw new BerthError("guest_failed", textsOf(result));
+      return { contents: contentsOfResult(result, uri, mimeType) };
     },
   };
 }
 
-function addressOf(location: Location): string | undefined {
+function browserAddress(location: Location): string | undefined {
   if (location.kind === "external") return location.url;
   const path = location.kind === "internal" ? /^server:\/\/(.*)$/.exec(location.uri)?.[1] : undefined;
   return path === undefined ? undefined : `/servers/${path}`;
 }
 
-/** Prefixes the keys of the target function's questions, to tell them from those of the redirecting function. */
-const WITHIN = "redirect.";
+/** Prefix of keys of the target's questions, to distinguish them from those of the redirecting function. */
+const KEY_PREFIX = "redirect.";
 
-function outward<Requests extends object>(requests: Requests): Requests {
-  return Object.fromEntries(Object.entries(requests).map(([key, each]) => [`${WITHIN}${key}`, each])) as Requests;
+function prefixKeys<Requests extends object>(requests: Requests): Requests {
+  return Object.fromEntries(Object.entries(requests).map(([key, each]) => [`${KEY_PREFIX}${key}`, each])) as Requests;
 }
 
-function answersWithin(answers: JsonObject = {}): JsonObject {
-  const within = Object.entries(answers).filter(([key]) => key.startsWith(WITHIN));
-  return Object.fromEntries(within.map(([key, answer]) => [key.slice(WITHIN.length), answer]));
+function unprefixAnswers(answers: JsonObject = {}): JsonObject {
+  const within = Object.entries(answers).filter(([key]) => key.startsWith(KEY_PREFIX));
+  return Object.fromEntries(within.map(([key, answer]) => [key.slice(KEY_PREFIX.length), answer]));
 }
 
-function linkTo(url: string): CallResult {
+function createLink(url: string): CallResult {
   const { pathname, host } = new URL(url);
   return { content: [{ type: "resource_link", uri: url, name: pathname.split("/").findLast(Boolean) ?? host }] };
 }
 
-const SHOWN_UNITS_MAX = 200;
+const DISPLAY_LENGTH_MAX = 200;
 
-function shown(text: string): string {
-  return text.length > SHOWN_UNITS_MAX ? `${text.slice(0, SHOWN_UNITS_MAX)}…` : text;
+function truncate(text: string): string {
+  return text.length > DISPLAY_LENGTH_MAX ? `${text.slice(0, DISPLAY_LENGTH_MAX)}…` : text;
 }
 
-/** The target of a redirect: something here, by its URI; another site; or none, with the reason. */
+/** The target of a redirect: a Berth URI, an external URL, or invalid. */
 type Location =
   | { readonly kind: "internal"; readonly uri: string }
   | { readonly kind: "external"; readonly url: string }
   | { readonly kind: "refused"; readonly reason: string };
 
-/**
- * Reads the address of a redirect as a function wrote it. `/servers/<name>/<function>` is here, and means `server://…`.
- */
-function readLocation(text: string): Location {
-  const reason = `a redirect leads to ${WANTED}`;
-  // A written URI has no spaces, control characters or non-ASCII characters.
+/** Parses the location of a redirect. `/servers/<name>/<function>` means `server://<name>/<function>`. */
+function parseLocation(text: string): Location {
+  const reason = `a redirect must lead to ${ALLOWED_TARGETS}`;
+  // URIs have no spaces, control characters or non-ASCII characters.
   if (!/^[\x21-\x7e]+$/.test(text)) return { kind: "refused", reason: `${reason}, written as a URI` };
   if (/^(?:cid|variable|server):\/\//.test(text)) return { kind: "internal", uri: text };
   const path = /^\/servers\/([^/?#].*)$/.exec(text)?.[1];
@@ -120,4 +118,4 @@ function readLocation(text: string): Location {
   return { kind: "refused", reason };
 }
 
-const WANTED = "/servers/<name>/<function>, server://, cid://, variable://, https:// or http://";
+const ALLOWED_TARGETS = "/servers/<name>/<function>, server://, cid://, variable://, https:// or http://";

@@ -59,7 +59,7 @@ describe("arguments in a query", () => {
   it("are of at most 256 names", () => {
     const query = Array.from({ length: 257 }, (_, n) => `p${n}=${n}&p${n}=again`);
     assert.equal(Object.keys(queryArguments(query.slice(1).join("&"), {})).length, 256);
-    assert.throws(() => queryArguments(query.join("&"), {}), /has 257 names, and may have 256/);
+    assert.throws(() => queryArguments(query.join("&"), {}), /has 257 names; the limit is 256/);
   });
 
   it("look a schema through once, however many names and queries there are", () => {

@@ -191,7 +191,7 @@ describe("URIs of Berth's own (C4)", () => {
         ["other", `cid://${rawBlock("x".repeat(5_000)).cid}`],
       ] as const) {
         const { error } = await read(server, uri);
-        assert.match(error.message, /has 5000 bytes, and may have 4096 \(BERTH_OUTPUT_BYTES\)/);
+        assert.match(error.message, /has 5000 bytes; the limit is 4096 \(BERTH_OUTPUT_BYTES\)/);
       }
       assert.match((await read("notes", "server://notes/fail")).error.message, /out of ink/);
       const { error } = await read("notes", "server://notes/add?a=many");
