@@ -8,7 +8,7 @@ import { generatedWords, pages, words } from "./doc-words.mjs";
 
 const PAGE_WORDS = 1_500;
 /** 35,000, and what later issues added. */
-const ALL_WORDS = 35_894;
+const ALL_WORDS = 35_928;
 /** Pages to look things up in, which may be longer. */
 const LONGER = { "docs/security.md": 4_500, "docs/settings.md": 1_700, "reference_templates/README.md": 2_100 };
 
