@@ -4,7 +4,7 @@ import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import ts from "typescript";
 
-const MAXIMA = { word: 1318, name: 2455, title: 749, sentence: 4 };
+const MAXIMA = { word: 1241, name: 2314, title: 744, sentence: 4 };
 
 /** Patterns, each with better terms. They go by sense where they can: a letter of the alphabet is a letter. */
 const WORDS = [

@@ -133,7 +133,7 @@ describe("resources and prompts that are configured", () => {
     ];
     assert.equal(messages[0].content.text, "ab".repeat(100_000));
     assert.equal(error.code, -32602);
-    assert.match(error.message, /more than 4194304 characters/);
+    assert.match(error.message, /longer than 4194304 characters/);
   });
 
   it("a URI is looked for no further than that takes a bounded time", async () => {

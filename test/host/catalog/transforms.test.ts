@@ -140,8 +140,8 @@ describe("a transform that goes wrong", () => {
       ],
       [`export function generateTools( { return [];`, /tools failed: /],
       [`#!/bin/sh\necho []`, /a transform is a TypeScript module/],
-      [returning(`context.listOffers()`), /can read variables and content/],
-      [returning(`JSON.parse(await context.variable("berth:servers"))`), /can read variables and content/],
+      [returning(`context.listOffers()`), /can read only variables and content/],
+      [returning(`JSON.parse(await context.variable("berth:servers"))`), /can read only variables and content/],
     ];
     for (const [source, message] of cases) {
       const { problems, tools, pointers } = await transformed(source);
