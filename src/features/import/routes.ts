@@ -6,6 +6,7 @@ import type { FeatureApiKit, FeatureRoutes } from "../../http/feature-routes.ts"
 import type { RouteHandler, RoutedContext } from "../../http/routed.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { indentedJson, isObject, tryParseJson } from "../../lib/json.ts";
+import { readingBounds } from "../../lib/reading-bounds.ts";
 import { planImport, type ImportPlan } from "./plan.ts";
 
 export function importRoutes(): FeatureRoutes {
@@ -14,7 +15,6 @@ export function importRoutes(): FeatureRoutes {
 
 /** As messages call the text of the box. */
 const FILE = "the pasted text";
-const BYTES_MAX = 1024 * 1024;
 
 /**
  * `POST /api/import` shows what a client's file would add, `PUT /api/import` adds the chosen servers. No answer contains
@@ -22,7 +22,8 @@ const BYTES_MAX = 1024 * 1024;
  */
 function apiRoutes({ bodies, edits, access, secrets }: FeatureApiKit): Router {
   const read = async (context: RoutedContext): Promise<{ plan: ImportPlan; chosen: (name: string) => boolean }> => {
-    const body = tryParseJson(await bodies.read(context, BYTES_MAX));
+    // It is parsed on the serving thread.
+    const body = tryParseJson(await bodies.read(context, readingBounds.inlineBodyBytes));
     const { text, servers } = isObject(body) ? body : {};
     if (typeof text !== "string") throw new BerthError("invalid_params", "the body must be {text, servers?} as JSON");
     const { tenant } = context;
