@@ -24,7 +24,7 @@ import type { DirectoryEntry } from "../directory/directory.ts";
 import { createEnvironment, type Environment } from "./environment.ts";
 import type { OperatorGrants } from "./operator-grants.ts";
 
-/** What a release may reach according to its entry. */
+/** The access of a release according to its entry. */
 export interface Granted {
   /** Its secrets; undefined without any. */
   readonly grant: Grant | undefined;

@@ -23,7 +23,7 @@ import { type RoundEnd, withoutSuspended } from "../upstreams/upstream-call.ts";
 import type { Consent } from "./consent.ts";
 import { type Invocable, invocableTool } from "./invoke.ts";
 
-/** What a tool of an upstream needs in addition to its contract. */
+/** The parts that a tool of an upstream needs in addition to its contract. */
 export interface UpstreamToolParts {
   readonly hosted: HostedUpstream;
   /** The contract that the upstream lists, before changes by the entry. */
@@ -123,7 +123,7 @@ function isEmpty(value: JsonObject): boolean {
   return true;
 }
 
-/** What is approved of the contents of a URI. */
+/** The approved contents of a URI. */
 export interface ApprovedContents {
   /** Digest of an app; null if no contents are approved, so none are served. */
   readonly app?: Cid | null | undefined;

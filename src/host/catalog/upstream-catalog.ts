@@ -47,7 +47,7 @@ import { type ReleaseParts, excluding } from "./release.ts";
 export interface UpstreamDependencies extends ApprovalDependencies {
   /** Without it, servers get no secrets. */
   readonly grants?: Grants;
-  /** Whether servers of tenants other than `default` may start programs; by default, none may. */
+  /** True for tenants whose servers may start programs; by default, only those of `default` may. */
   readonly mayStartPrograms?: (tenant: string) => boolean;
   /** Asks users for consent to calls of the tools in an entry's "consent". */
   readonly consents: ConsentPort;

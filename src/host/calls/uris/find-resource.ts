@@ -154,7 +154,7 @@ export function templateMatcher(text: string, isList: (variable: string) => bool
   };
 }
 
-/** What an expression can expand to: the prefix of its operator, if any, then characters. */
+/** The possible expansions of an expression: the prefix of its operator, if any, then characters. */
 interface Shape {
   /** An expression with a prefix may be missing entirely. */
   readonly prefix: string;
